@@ -1,0 +1,1 @@
+"""Structure search over web crawls."""

@@ -1,0 +1,104 @@
+"""Trees to shapes: the binary branches of Yang, Kalnis and Tung (2005), counted.
+
+Knuth's left-child/right-sibling transform makes a tree binary: the left child of a node is its first child, the
+right child its next sibling. A binary branch is a node with both, ``(tag, first child, next sibling)``, epsilon
+where there is none. With 10 bits a tag it is one uint32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treesim_dask.dom.vocabulary import EPSILON, TAG_BITS, tag_id, tag_name
+from treesim_dask.kernels import kernel
+from treesim_dask.types import Int32Array, Int64Array, ShapeBatch, TreeBatch, UInt16Array, UInt32Array
+
+_MASK = (1 << TAG_BITS) - 1
+
+
+def count_branches(trees: TreeBatch) -> ShapeBatch:
+    """Count the binary branches of each tree.
+
+    Returns
+    -------
+    ShapeBatch
+        One row a tree; the counts of a row sum to the number of its nodes.
+
+    Examples
+    --------
+    >>> from treesim_dask.dom.tree import parse_trees
+    >>> shapes = count_branches(parse_trees([b"<ul><li><li><li>"]))
+    >>> [f"{branch_name(b)}: {n}" for b, n in zip(shapes.branches.tolist(), shapes.counts.tolist())][-2:]
+    ['li.ε.li: 2', 'ul.li.ε: 1']
+    """
+    keys = binary_branches(trees)
+    return ShapeBatch(*_count_rows(keys, trees.indptr))
+
+
+def binary_branches(trees: TreeBatch) -> UInt32Array:
+    """Return the binary branch of every node. Shape (n_nodes,), dtype uint32.
+
+    Examples
+    --------
+    >>> from treesim_dask.dom.tree import parse_trees
+    >>> [branch_name(b) for b in binary_branches(parse_trees([b"<p></p>"])).tolist()]
+    ['html.head.ε', 'head.ε.body', 'body.p.ε', 'p.ε.ε']
+    """
+    return _binary_branches(trees.tags, trees.depths, trees.indptr)
+
+
+def branch_key(tag: str, first_child: str | None, next_sibling: str | None) -> int:
+    """Return the key of a branch given by tag names, None standing for epsilon.
+
+    Examples
+    --------
+    >>> branch_name(branch_key("html", "head", None))
+    'html.head.ε'
+    """
+    first, following = (EPSILON if name is None else tag_id(name) for name in (first_child, next_sibling))
+    return tag_id(tag) << 2 * TAG_BITS | first << TAG_BITS | following
+
+
+def branch_name(key: int) -> str:
+    """Write a branch as ``tag.first-child.next-sibling``."""
+    return ".".join(tag_name(key >> shift & _MASK) for shift in (2 * TAG_BITS, TAG_BITS, 0))
+
+
+@kernel
+def _binary_branches(tags: UInt16Array, depths: Int32Array, indptr: Int64Array) -> UInt32Array:
+    branches = np.empty(len(tags), np.uint32)
+    # latest[d]: the last node seen at depth d of this page
+    latest = np.zeros(depths.max() + 1 if len(depths) else 1, np.int64)
+    for page in range(len(indptr) - 1):
+        start = indptr[page]
+        for node in range(start, indptr[page + 1]):
+            tag = np.uint32(tags[node])
+            depth = depths[node]
+            branches[node] = tag << np.uint32(20)
+            if node > start:
+                if depths[node - 1] < depth:  # deeper than the node before: its first child
+                    branches[node - 1] |= tag << np.uint32(10)
+                else:  # no shallower node lies between: the last node of this depth is the previous sibling
+                    branches[latest[depth]] |= tag
+            latest[depth] = node
+    return branches
+
+
+@kernel
+def _count_rows(keys: UInt32Array, indptr: Int64Array) -> tuple[Int64Array, UInt32Array, UInt32Array]:
+    distinct = np.empty_like(keys)
+    counts = np.empty(len(keys), np.uint32)
+    row_starts = np.zeros_like(indptr)
+    n_distinct = 0
+    for row in range(len(indptr) - 1):
+        first = n_distinct
+        ordered = np.sort(keys[indptr[row] : indptr[row + 1]])
+        for key in ordered:
+            if n_distinct > first and distinct[n_distinct - 1] == key:
+                counts[n_distinct - 1] += np.uint32(1)
+            else:
+                distinct[n_distinct] = key
+                counts[n_distinct] = 1
+                n_distinct += 1
+        row_starts[row + 1] = n_distinct
+    return row_starts, distinct[:n_distinct].copy(), counts[:n_distinct].copy()

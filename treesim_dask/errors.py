@@ -1,0 +1,29 @@
+"""Every error a user can cause, each with what came, what was expected and what to do.
+
+Each class is also the built-in exception a Python programmer would expect. The command line prints the message
+on one line and exits with code 2.
+"""
+
+
+class TreesimError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class ConfigError(TreesimError, ValueError):
+    """Parameters that do not fit together, or do not fit an existing index."""
+
+
+class SourceError(TreesimError, OSError):
+    """An input that cannot be read: missing, refused, empty, or not what it claims to be."""
+
+
+class IndexFormatError(TreesimError, ValueError):
+    """An index that is missing, damaged, or written by a newer version."""
+
+
+class PageError(TreesimError, ValueError):
+    """A query page that cannot be found, fetched or parsed."""
+
+
+class StorageError(TreesimError, OSError):
+    """An index location that cannot be written: no space, no permission, not a folder."""

@@ -1,0 +1,167 @@
+"""What one stage hands to the next: batches of arrays, never an object per node.
+
+``Source`` -> ``PageBatch`` -> ``TreeBatch`` -> ``ShapeBatch`` is the order in which a build makes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+UInt16Array = NDArray[np.uint16]
+UInt32Array = NDArray[np.uint32]
+UInt64Array = NDArray[np.uint64]
+Int32Array = NDArray[np.int32]
+Int64Array = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One partition of a crawl: an archive file, or a group of plain HTML files.
+
+    Parameters
+    ----------
+    url
+        Names the source and with it its segment. An absolute URL: two spellings of one file are one source.
+    kind
+        ``"archive"`` (WARC or ARC) or ``"html"`` (plain pages).
+    members
+        The files to read: the archive itself, or the HTML files of the group in sorted order.
+    size
+        Bytes of all members, or None where listing the input did not tell.
+    """
+
+    url: str
+    kind: Literal["archive", "html"]
+    members: tuple[str, ...]
+    size: int | None = None
+
+
+@dataclass(slots=True)
+class PageBatch:
+    """Some hundred pages of one source, a column per field.
+
+    ``html`` holds bytes that an HTML parser reads as they are: ASCII-compatible, or re-encoded as UTF-8.
+    ``date`` is in milliseconds since 1970 UTC. ``offset`` and ``length`` are those of the WARC record in the file
+    ``warc`` as stored (compressed), so that one range request gives the page back.
+    """
+
+    html: list[bytes] = field(default_factory=list)
+    url: list[str] = field(default_factory=list)
+    date: list[int | None] = field(default_factory=list)
+    status: list[int] = field(default_factory=list)
+    warc: list[str] = field(default_factory=list)
+    offset: list[int] = field(default_factory=list)
+    length: list[int] = field(default_factory=list)
+    digest: list[str | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.html)
+
+
+@dataclass(slots=True)
+class SkippedLog:
+    """What a source held that was not indexed: the reason, the file and the offset of each WARC record left out.
+
+    Reasons that say something about the file and not about the pages chosen are *damage*.
+    """
+
+    reason: list[str] = field(default_factory=list)
+    warc: list[str] = field(default_factory=list)
+    offset: list[int] = field(default_factory=list)
+
+    def add(self, reason: str, warc: str, offset: int) -> None:
+        """Note that the WARC record at `offset` of `warc` was left out."""
+        self.reason.append(reason)
+        self.warc.append(warc)
+        self.offset.append(offset)
+
+    def __len__(self) -> int:
+        return len(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeBatch:
+    """The element tags of a batch of pages in document order.
+
+    Parameters
+    ----------
+    tags
+        Shape (n_nodes,), dtype uint16: vocabulary ids, never 0.
+    depths
+        Shape (n_nodes,), dtype int32: 0 for a root.
+    indptr
+        Shape (n_pages + 1,), dtype int64: the nodes of page i are ``indptr[i]:indptr[i + 1]``.
+    """
+
+    tags: UInt16Array
+    depths: Int32Array
+    indptr: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeBatch:
+    """The binary branches of a batch of pages with their counts: sparse vectors in CSR form.
+
+    Parameters
+    ----------
+    indptr
+        Shape (n_shapes + 1,), dtype int64.
+    branches
+        Shape (n_entries,), dtype uint32: distinct and ascending inside a row.
+    counts
+        Shape (n_entries,), dtype uint32: at least 1.
+    """
+
+    indptr: Int64Array
+    branches: UInt32Array
+    counts: UInt32Array
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, rows: Int64Array) -> ShapeBatch:
+        """Return the given rows, in the given order.
+
+        Examples
+        --------
+        >>> batch = ShapeBatch(np.array([0, 1, 3]), np.array([7, 8, 9], np.uint32), np.array([1, 2, 3], np.uint32))
+        >>> batch.take(np.array([1])).branches.tolist()
+        [8, 9]
+        """
+        entries = row_entries(self.indptr, rows)
+        lengths = self.indptr[rows + 1] - self.indptr[rows]
+        return ShapeBatch(offsets_of(lengths), self.branches[entries], self.counts[entries])
+
+
+def offsets_of(lengths: NDArray[np.integer]) -> Int64Array:
+    """Return the CSR offsets of rows with the given lengths.
+
+    Examples
+    --------
+    >>> offsets_of(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def row_entries(indptr: Int64Array, rows: Int64Array) -> Int64Array:
+    """Return the entry positions of some CSR rows, row after row.
+
+    Examples
+    --------
+    >>> row_entries(np.array([0, 2, 2, 5]), np.array([2, 0])).tolist()
+    [2, 3, 4, 0, 1]
+    """
+    lengths = indptr[rows + 1] - indptr[rows]
+    shifts = np.repeat(indptr[rows] - offsets_of(lengths)[:-1], lengths)
+    return np.arange(len(shifts), dtype=np.int64) + shifts
