@@ -1,1 +1,39 @@
-"""Structure search over web crawls."""
+"""Structure search over web crawls: find the pages built the same way.
+
+``build(inputs, index)`` indexes the tag structure of every HTML page of a crawl; ``open_index(url).query(page)``
+returns the pages most like a given one. Everything is imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treesim_dask.api import Index, open_index
+    from treesim_dask.builder import BuildReport, build
+    from treesim_dask.config import IndexConfig, PageFilter
+    from treesim_dask.errors import TreesimError
+
+__version__ = "0.1.0"
+__all__ = ["BuildReport", "Index", "IndexConfig", "PageFilter", "TreesimError", "build", "open_index"]
+
+_HOMES = {
+    "BuildReport": "builder",
+    "Index": "api",
+    "IndexConfig": "config",
+    "PageFilter": "config",
+    "TreesimError": "errors",
+    "build": "builder",
+    "open_index": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

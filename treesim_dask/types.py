@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -65,10 +66,7 @@ class PageBatch:
 
 @dataclass(slots=True)
 class SkippedLog:
-    """What a source held that was not indexed: the reason, the file and the offset of each WARC record left out.
-
-    Reasons that say something about the file and not about the pages chosen are *damage*.
-    """
+    """What a source held that was not indexed: the reason, the file and the offset of each WARC record left out."""
 
     reason: list[str] = field(default_factory=list)
     warc: list[str] = field(default_factory=list)
@@ -79,6 +77,11 @@ class SkippedLog:
         self.reason.append(reason)
         self.warc.append(warc)
         self.offset.append(offset)
+
+    def select(self, reasons: Collection[str]) -> list[tuple[str, str, int]]:
+        """Return the entries with one of the given reasons as (reason, warc, offset)."""
+        entries = zip(self.reason, self.warc, self.offset, strict=True)
+        return [entry for entry in entries if entry[0] in reasons]
 
     def __len__(self) -> int:
         return len(self.reason)

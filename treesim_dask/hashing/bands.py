@@ -6,6 +6,8 @@ probability 1 - (1 - s**r)**b: the S-curve, which rises near (1/b)**(1/r).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from treesim_dask.errors import ConfigError
@@ -53,7 +55,7 @@ def candidate_probability(similarity: float, n_bands: int, n_rows: int) -> float
     """
     # log1p/expm1 keep the small probabilities exact where 1 - s**r rounds to 1
     power = similarity**n_rows
-    return 1.0 if power >= 1 else float(-np.expm1(n_bands * np.log1p(-power)))
+    return 1.0 if power >= 1 else -math.expm1(n_bands * math.log1p(-power))
 
 
 def choose_bands(threshold: float, probability: float, n_hashes: int = 128) -> tuple[int, int]:
@@ -74,10 +76,9 @@ def choose_bands(threshold: float, probability: float, n_hashes: int = 128) -> t
     if not 1 <= n_hashes <= _MOST_HASHES:
         raise ConfigError(f"n_hashes must be a whole number from 1 to {_MOST_HASHES}, got {n_hashes}")
     for n_rows in range(n_hashes, 0, -1):
-        n_bands = int(np.ceil(np.log1p(-probability) / np.log1p(-(threshold**n_rows))))
-        if n_bands * n_rows <= n_hashes:
-            return n_bands, n_rows
-    needed = int(np.ceil(np.log1p(-probability) / np.log1p(-threshold)))
+        if candidate_probability(threshold, n_hashes // n_rows, n_rows) >= probability:
+            return math.ceil(math.log1p(-probability) / math.log1p(-(threshold**n_rows))), n_rows
+    needed = math.ceil(math.log1p(-probability) / math.log1p(-threshold))
     raise ConfigError(
         f"{n_hashes} hashes cannot make pairs at {threshold} candidates with probability {probability}; "
         f"use at least {needed} hashes, a higher threshold or a lower probability"

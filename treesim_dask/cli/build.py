@@ -1,0 +1,172 @@
+"""``build``: index the pages of a crawl."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from treesim_dask.cli.display import Progress, format_bytes, format_seconds
+from treesim_dask.cli.options import (
+    add_command,
+    add_index_options,
+    add_quiet,
+    add_scheduler_options,
+    add_storage_option,
+    read_options,
+)
+from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.errors import ConfigError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from treesim_dask.builder import BuildReport
+
+_EXAMPLES = (
+    "crawl/*.warc.gz --index my.index",
+    "CC-MAIN-2026-42 --limit 10 --index my.index",
+    "warc.paths.gz --sample 100 --index s3://bucket/my.index",
+    "saved-pages/ --host example.org --index my.index",
+)
+_MOST_NAMED = 10
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(commands, "build", run, "index the pages of a crawl, or add to an index", _EXAMPLES)
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="WARC or ARC files, folders, globs, URLs, lists of paths (warc.paths.gz), crawl ids, HTML files",
+    )
+    add_index_options(parser)
+    add_storage_option(parser)
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N input files")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N input files, chosen at random")
+    parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="another random choice (default 0)")
+    parser.add_argument("--strict", action="store_true", help="a damaged WARC record makes its file fail")
+    parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
+    _add_parameters(parser)
+    _add_page_filter(parser)
+    group = add_scheduler_options(parser)
+    group.add_argument("--workers", type=int, metavar="N", help="local processes (default: one a core)")
+    add_quiet(parser)
+    parser.add_argument("--json", action="store_true", help="the summary as JSON")
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    defaults = IndexConfig()
+    group = parser.add_argument_group("index parameters (an existing index keeps its own)")
+    group.add_argument("--bands", type=int, metavar="B", help=f"bands of a signature (default {defaults.n_bands})")
+    group.add_argument("--rows", type=int, metavar="R", help=f"rows of a band (default {defaults.n_rows})")
+    group.add_argument("--threshold", type=float, metavar="T", help="choose both: pairs at Jaccard similarity T ...")
+    group.add_argument("--probability", type=float, metavar="P", help="... become candidates this often (default 0.99)")
+    group.add_argument("--seed", type=int, metavar="N", help=f"seed of the hashes (default {defaults.seed})")
+    group.add_argument("--splice", metavar="TAG,TAG", help="tags left out of the tree (default: text-level tags)")
+
+
+def _add_page_filter(parser: argparse.ArgumentParser) -> None:
+    pages = PageFilter()
+    group = parser.add_argument_group("which pages")
+    group.add_argument(
+        "--min-bytes", type=int, default=pages.min_bytes, metavar="N", help="shortest page (%(default)s)"
+    )
+    group.add_argument("--max-bytes", type=int, default=pages.max_bytes, metavar="N", help="longest page (%(default)s)")
+    group.add_argument("--host", action="append", default=[], metavar="HOST", help="only this host and its subdomains")
+    group.add_argument("--url-regex", default="", metavar="REGEX", help="only URLs that match")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build, and say what came of it."""
+    from treesim_dask.builder import build
+    from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
+
+    progress = Progress(args.quiet)
+    try:
+        report = build(
+            args.inputs,
+            args.index,
+            config=given_parameters(args),
+            page_filter=PageFilter(args.min_bytes, args.max_bytes, tuple(args.host), args.url_regex),
+            limit=args.limit,
+            sample=args.sample,
+            sample_seed=args.sample_seed,
+            strict=args.strict,
+            workers=args.workers,
+            scheduler=args.scheduler,
+            scheduler_file=args.scheduler_file,
+            storage_options=read_options(args.storage_option),
+            index_options=read_options(args.index_option),
+            crawl_base_url=args.crawl_base_url or DEFAULT_CRAWL_BASE_URL,
+            on_start=lambda client: show_dashboard(client, args.quiet),
+            on_progress=lambda report: progress.show(progress_line(report)),
+        )
+    finally:
+        progress.close()
+    print_report(report, args.index, args.json)
+    if args.strict and report.failures:
+        return 2
+    return 1 if report.failures else 0
+
+
+def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the index parameters that were given; what is not given follows the index."""
+    given = {"n_bands": args.bands, "n_rows": args.rows, "seed": args.seed}
+    if args.threshold is not None:
+        if args.bands is not None or args.rows is not None:
+            raise ConfigError("give either --bands and --rows or --threshold, not both")
+        from treesim_dask.hashing.bands import choose_bands
+
+        given["n_bands"], given["n_rows"] = choose_bands(args.threshold, args.probability or 0.99)
+    elif args.probability is not None:
+        raise ConfigError("--probability goes with --threshold")
+    if args.splice is not None:
+        given["spliced_tags"] = tuple(tag for tag in args.splice.split(",") if tag)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def show_dashboard(client: Client, quiet: bool) -> None:
+    """Say where to watch the work."""
+    if client.dashboard_link and not quiet:
+        print(f"dashboard: {client.dashboard_link}", file=sys.stderr)
+
+
+def progress_line(report: BuildReport) -> str:
+    """Say how far a build is."""
+    n_files = report.n_sources - report.n_already_indexed
+    n_finished = n_files - report.n_pending
+    rate = report.n_pages / max(report.seconds, 1e-9)
+    left = format_seconds(report.seconds / n_finished * report.n_pending)
+    return (
+        f"files {n_finished:,}/{n_files:,}, pages {report.n_pages:,} ({rate:,.0f}/s), "
+        f"{format_bytes(report.n_html_bytes)} HTML, left out {report.skipped.total():,}, {left} left"
+    )
+
+
+def print_report(report: BuildReport, index: str, as_json: bool = False) -> None:
+    """Print the summary: results to standard output, complaints to standard error."""
+    for failure in report.failures[:_MOST_NAMED]:
+        print(f"not indexed: {failure.source_url}: {failure.reason}", file=sys.stderr)
+    for url in report.empty[:_MOST_NAMED]:
+        print(f"no page in: {url}", file=sys.stderr)
+    for reason, warc, offset in report.damage[:_MOST_NAMED]:
+        print(f"damaged: {warc} at offset {offset}: {reason}", file=sys.stderr)
+    for name, n in (("not indexed", len(report.failures)), ("no page in", len(report.empty))):
+        if n > _MOST_NAMED:
+            print(f"{name}: {n - _MOST_NAMED:,} more", file=sys.stderr)
+    if as_json:
+        print(json.dumps(report.to_dict(), indent=1))
+        return
+    print(f"index          {index}")
+    print(f"files          {report.n_done:,} indexed, {report.n_already_indexed:,} already there", end="")
+    print(f", {len(report.failures):,} failed" if report.failures else "")
+    rate = report.n_pages / max(report.seconds, 1e-9)
+    print(f"pages          {report.n_pages:,} in {format_seconds(report.seconds)} ({rate:,.0f}/s)")
+    print(f"shapes         {report.n_shapes:,} distinct")
+    per_page = report.n_index_bytes / max(report.n_pages, 1)
+    print(f"size           {format_bytes(report.n_index_bytes)} ({per_page:,.0f} bytes a page)")
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in report.skipped.most_common())
+    print(f"left out       {report.skipped.total():,}" + (f" ({reasons})" if reasons else ""))

@@ -1,0 +1,41 @@
+"""``check``: is an index whole?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from treesim_dask.cli.display import Progress
+from treesim_dask.cli.options import add_command, add_index_argument, add_quiet, read_options
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command."""
+    summary = "compare every file of an index with its checksum, counts and look for orphans"
+    parser = add_command(commands, "check", run, summary, ("my.index", "my.index --repair"))
+    add_index_argument(parser)
+    parser.add_argument("--repair", action="store_true", help="remove what an interrupted build left behind")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_quiet(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the problems; the exit code is 1 if any are left."""
+    from treesim_dask.api import open_index
+
+    index = open_index(args.index, read_options(args.index_option))
+    progress = Progress(args.quiet)
+    try:
+        problems = index.check(args.repair, lambda done, total: progress.count("segments", done, total))
+    finally:
+        progress.close()
+    if args.json:
+        print(json.dumps([asdict(problem) for problem in problems], indent=1))
+    else:
+        for problem in problems:
+            print(f"{problem.path}: {problem.what}" + (" (--repair removes it)" if problem.is_orphan else ""))
+        if not problems:
+            print(f"{args.index}: {len(index.segments):,} segments, every file as it was written")
+    return 1 if problems else 0

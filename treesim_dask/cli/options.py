@@ -1,0 +1,91 @@
+"""What several commands share: the parser, common options, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from treesim_dask.errors import ConfigError
+
+PROGRAM = "python -m treesim_dask"
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong on one line; the whole usage is what ``--help`` is for."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and leave with code 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str, examples: Sequence[str]
+) -> argparse.ArgumentParser:
+    """Add a command with its examples and return its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog="examples:\n" + "\n".join(f"  {PROGRAM} {name} {line}" for line in examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_index_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the index as the argument of a command that looks at one."""
+    parser.add_argument("index", metavar="INDEX", help="a folder or any fsspec URL")
+    _add_index_option(parser)
+
+
+def add_index_options(parser: argparse.ArgumentParser) -> None:
+    """Add the index as the option of a command whose arguments are something else."""
+    parser.add_argument("--index", required=True, metavar="DIR", help="the index: a folder or any fsspec URL")
+    _add_index_option(parser)
+
+
+def _add_index_option(parser: argparse.ArgumentParser) -> None:
+    help_text = "option of the index's file system, such as endpoint_url=...; may be repeated"
+    parser.add_argument("--index-option", action="append", default=[], metavar="KEY=VALUE", help=help_text)
+
+
+def add_storage_option(parser: argparse.ArgumentParser) -> None:
+    """Add the file system options of the input."""
+    help_text = "option of the input's file system, such as anon=true; may be repeated"
+    parser.add_argument("--storage-option", action="append", default=[], metavar="KEY=VALUE", help=help_text)
+
+
+def add_scheduler_options(parser: argparse.ArgumentParser) -> Any:
+    """Add where a running Dask cluster is found, and return the group for more."""
+    group = parser.add_argument_group("where it runs")
+    group.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, such as tcp://host:8786")
+    group.add_argument("--scheduler-file", metavar="FILE", help="the JSON file a Dask scheduler wrote")
+    return group
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Add the switch for no progress."""
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def read_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read KEY=VALUE pairs; values that are JSON (numbers, true, objects) are taken as such.
+
+    Examples
+    --------
+    >>> read_options(["anon=true", "endpoint_url=http://localhost:8333"])
+    {'anon': True, 'endpoint_url': 'http://localhost:8333'}
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise ConfigError(f"a file system option looks like KEY=VALUE, got {pair!r}")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return options

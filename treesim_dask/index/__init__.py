@@ -1,0 +1,6 @@
+"""An index on disk: segments of Parquet and Zarr, each published whole.
+
+In the order of the flow: ``store`` (where an index lies), ``manifest`` (its parameters), ``arrays`` and ``tables``
+(Zarr and Parquet as segments use them), ``writer`` (pages and shapes to a published segment), ``segment`` (reading
+one), ``check`` (is everything there, and as it was written?).
+"""

@@ -1,0 +1,180 @@
+"""Where an index lies: a folder of any fsspec file system, with what segments need of it.
+
+Everything is written to a local folder first and then published: on a local disk by one rename, on an object store
+by uploading the file that makes a segment valid last. A reader therefore sees a segment whole or not at all.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from treesim_dask.errors import IndexFormatError, StorageError
+
+STAGING = "staging"
+
+
+class Store:
+    """A folder that holds an index.
+
+    Parameters
+    ----------
+    url
+        A local path or any fsspec URL.
+    storage_options
+        Passed to the fsspec file system (credentials, endpoint, ...).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = Store(tempfile.mkdtemp())
+    >>> store.write_bytes("a/b.json", b"{}")
+    >>> store.read_bytes("a/b.json"), store.exists("a/c.json")
+    (b'{}', False)
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.url = str(url).rstrip("/") or "/"
+        self.storage_options = dict(storage_options or {})
+        try:
+            self.fs, self.root = fsspec.core.url_to_fs(self.url, **self.storage_options)
+        except (ValueError, ImportError, TypeError) as error:
+            raise StorageError(f"cannot open {self.url} as an index location: {error}") from None
+        self.is_local = isinstance(self.fs, LocalFileSystem)
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str, dict[str, Any]]]:
+        return Store, (self.url, self.storage_options)
+
+    def path(self, name: str = "") -> str:
+        """Return the file system's own path of a file of the index."""
+        return f"{self.root}/{name}".rstrip("/")
+
+    def exists(self, name: str = "") -> bool:
+        """Tell whether a file or folder is there."""
+        return bool(self.fs.exists(self.path(name)))
+
+    def list_names(self, name: str) -> list[str]:
+        """Return the names directly below a folder, sorted; none where there is no such folder."""
+        try:
+            found = self.fs.ls(self.path(name), detail=False, refresh=True)
+        except FileNotFoundError:
+            return []
+        except TypeError:  # file systems without a listing cache take no `refresh`
+            found = self.fs.ls(self.path(name), detail=False)
+        return sorted({entry.rstrip("/").rsplit("/", 1)[-1] for entry in found} - {name.rsplit("/", 1)[-1]})
+
+    def find_sizes(self, name: str) -> dict[str, int]:
+        """Return the size of every file below a folder, by its path relative to that folder."""
+        base = self.path(name)
+        found = self.fs.find(base, detail=True)
+        return {path[len(base) :].lstrip("/"): entry["size"] for path, entry in found.items()}
+
+    def read_bytes(self, name: str) -> bytes:
+        """Return a whole file."""
+        return cast(bytes, self.fs.cat_file(self.path(name)))
+
+    def open_binary(self, name: str) -> BinaryIO:
+        """Open a file for reading with seeks."""
+        return cast(BinaryIO, self.fs.open(self.path(name), "rb"))
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write a whole file: old or new, never half of it."""
+        with storage_errors(self.url):
+            if not self.is_local:
+                self.fs.pipe_file(self.path(name), data)
+                return
+            target = Path(self.path(name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+            try:
+                part.write_bytes(data)
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder with all it holds; nothing happens where there is none."""
+        with storage_errors(self.url):
+            if self.exists(name):
+                self.fs.rm(self.path(name), recursive=True)
+
+    def make_staging(self, name: str) -> Path:
+        """Make an empty local folder to write into before publishing: beside the index where that is local."""
+        with storage_errors(self.url):
+            if not self.is_local:
+                return Path(tempfile.mkdtemp(prefix=f"treesim-{name}-"))
+            folder = Path(self.path(STAGING)) / f"{name}.{uuid.uuid4().hex}"
+            folder.mkdir(parents=True)
+            return folder
+
+    def publish(self, folder: Path, name: str, last: str) -> None:
+        """Move a staged folder into the index, the file `last` after all others.
+
+        Parameters
+        ----------
+        folder
+            As made by `make_staging`; it is gone afterwards.
+        name
+            Where it goes, relative to the index. What is there already is replaced.
+        last
+            The file, relative to `folder`, whose presence makes the rest valid.
+        """
+        with storage_errors(self.url):
+            if self.is_local:
+                self._publish_by_rename(folder, Path(self.path(name)))
+            else:
+                self._publish_by_upload(folder, name, last)
+
+    def _publish_by_rename(self, folder: Path, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            outdated = folder.with_name(f"{folder.name}.outdated")
+            target.replace(outdated)
+            shutil.rmtree(outdated)
+        folder.replace(target)
+        # an empty staging folder is no part of the index; another writer's folder in it keeps it there
+        if not any(folder.parent.iterdir()):
+            shutil.rmtree(folder.parent, ignore_errors=True)
+
+    def _publish_by_upload(self, folder: Path, name: str, last: str) -> None:
+        self.remove(f"{name}/{last}")
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        for path in sorted(files, key=lambda path: path == folder / last):
+            self.fs.pipe_file(self.path(f"{name}/{path.relative_to(folder).as_posix()}"), path.read_bytes())
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def storage_errors(url: str) -> Iterator[None]:
+    """Turn the errors of a full disk, a missing permission or a file in the way into one clear line."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot write to {url}: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "no space left; free some or choose another place, then run the same command again"
+    if isinstance(error, PermissionError):
+        return "permission denied; choose a place you may write to"
+    if isinstance(error, (NotADirectoryError, FileExistsError)):
+        return "a file is in the way; choose another place"
+    return str(error)
+
+
+def check_is_folder(store: Store) -> None:
+    """Refuse a location that is a file."""
+    if store.fs.isfile(store.root):
+        raise IndexFormatError(f"{store.url} is a file, not an index folder; choose another place with --index")

@@ -1,0 +1,142 @@
+"""Parquet tables as segments use them: their schemas, written in bounded memory, read by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from treesim_dask.index.store import Store, storage_errors
+from treesim_dask.types import UInt64Array
+
+PAGES = "pages.parquet"
+BANDS = "bands.parquet"
+SKIPPED = "skipped.parquet"
+
+PAGE_SCHEMA = pa.schema(
+    [
+        ("page", pa.uint32()),
+        ("url", pa.string()),
+        ("date", pa.timestamp("ms", tz="UTC")),
+        ("warc", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("digest", pa.string()),
+        ("status", pa.uint16()),
+        ("n_nodes", pa.uint32()),
+        ("shape", pa.uint32()),
+    ]
+)
+BAND_SCHEMA = pa.schema([("band", pa.uint16()), ("bucket", pa.uint64()), ("shape", pa.uint32())])
+MATCH_SCHEMA = pa.schema(
+    [
+        ("query", pa.string()),
+        ("rank", pa.uint32()),
+        ("score", pa.float64()),
+        ("cosine", pa.float64()),
+        ("jaccard", pa.float64()),
+        ("bands", pa.list_(pa.uint16())),
+        ("url", pa.string()),
+        ("date", pa.timestamp("ms", tz="UTC")),
+        ("warc", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("page_id", pa.string()),
+        ("n_nodes", pa.uint32()),
+        ("is_query", pa.bool_()),
+    ]
+)
+SKIPPED_SCHEMA = pa.schema([("reason", pa.string()), ("warc", pa.string()), ("offset", pa.int64())])
+
+# Small enough that a query decodes little beside what it looks for, large enough that the footer stays small.
+_PAGE_GROUP_ROWS = 8_192
+_BAND_GROUP_ROWS = 16_384
+
+
+class TableWriter:
+    """Appends columns to a Parquet file, a row group at a time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "skipped.parquet"
+    >>> with TableWriter(path, SKIPPED_SCHEMA) as table:
+    ...     table.append({"reason": ["status"], "warc": ["a.warc.gz"], "offset": [17]})
+    >>> pq.read_table(path).num_rows
+    1
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=5)
+        self._pending: list[pa.Table] = []
+        self._n_pending = 0
+
+    def append(self, columns: dict[str, Any]) -> None:
+        """Add rows, given as one sequence a column."""
+        table = pa.table(columns, schema=self._schema)
+        self._pending.append(table)
+        self._n_pending += table.num_rows
+        if self._n_pending >= _PAGE_GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        table = pa.concat_tables(self._pending).combine_chunks()
+        self._writer.write_table(table, row_group_size=_PAGE_GROUP_ROWS)
+        self._pending = []
+        self._n_pending = 0
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None and self._pending:
+            self._flush()
+        self._writer.close()
+
+
+def write_bands(path: Path, keys: UInt64Array) -> None:
+    """Write the band table of a segment, ordered by (band, bucket, shape); no row group spans two bands.
+
+    Parameters
+    ----------
+    path
+        A local file.
+    keys
+        Shape (n_shapes, n_bands), dtype uint64: the bucket keys of each shape.
+    """
+    # buckets are random numbers: only their differences, once sorted, compress
+    encoding = {"bucket": "DELTA_BINARY_PACKED", "shape": "DELTA_BINARY_PACKED"}
+    options: dict[str, Any] = {"use_dictionary": ["band"], "column_encoding": encoding}
+    with pq.ParquetWriter(path, BAND_SCHEMA, compression="zstd", compression_level=5, **options) as writer:
+        for band in range(keys.shape[1]):
+            order = np.argsort(keys[:, band], kind="stable")
+            columns = [np.full(len(order), band, np.uint16), keys[order, band], order.astype(np.uint32)]
+            table = pa.table(dict(zip(BAND_SCHEMA.names, columns, strict=True)), schema=BAND_SCHEMA)
+            writer.write_table(table, row_group_size=_BAND_GROUP_ROWS)
+
+
+def write_matches(path: str, matches: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows of answers as a Parquet file."""
+    with storage_errors(path):
+        pq.write_table(pa.Table.from_pylist(list(matches), schema=MATCH_SCHEMA), path, compression="zstd")
+
+
+def open_table(store: Store, name: str) -> pq.ParquetFile:
+    """Open a Parquet file of a published segment."""
+    if store.is_local:
+        return pq.ParquetFile(store.path(name), memory_map=True)
+    return pq.ParquetFile(store.open_binary(name))
+
+
+def group_ranges(table: pq.ParquetFile, column: str) -> Iterator[tuple[int, int]]:
+    """Yield the least and greatest value of a column in each row group, from the footer alone."""
+    position = table.schema_arrow.get_field_index(column)
+    for group in range(table.metadata.num_row_groups):
+        statistics = table.metadata.row_group(group).column(position).statistics
+        yield statistics.min, statistics.max

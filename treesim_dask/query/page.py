@@ -1,0 +1,159 @@
+"""What is searched for: a page as shape and bucket keys, wherever it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from base64 import b32encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from treesim_dask.config import IndexConfig
+from treesim_dask.crawl.charset import to_ascii_compatible
+from treesim_dask.crawl.fetch import fetch_page
+from treesim_dask.crawl.pages import read_page_at
+from treesim_dask.dom.branches import count_branches
+from treesim_dask.dom.tree import parse_trees
+from treesim_dask.errors import PageError
+from treesim_dask.hashing.bands import band_keys
+from treesim_dask.hashing.family import make_family
+from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment
+from treesim_dask.index.store import Store
+from treesim_dask.types import PageBatch, ShapeBatch, UInt64Array
+
+_PAGE_ID = re.compile(r"(?P<segment>[0-9a-f]{16})-(?P<row>\d{1,10})")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPage:
+    """A page to search for.
+
+    Parameters
+    ----------
+    name
+        What the user called it.
+    shape
+        A batch of one.
+    keys
+        Shape (n_bands,), dtype uint64: its bucket in each band.
+    page_id, url, place, digest
+        What tells whether an indexed page is this very page; the first that is known decides. ``place`` is the
+        archive and the offset in it.
+    """
+
+    name: str
+    shape: ShapeBatch
+    keys: UInt64Array
+    page_id: str | None = None
+    url: str | None = None
+    place: tuple[str, int] | None = None
+    digest: str | None = None
+
+    def is_same_page(self, page: Mapping[str, Any], page_id: str) -> bool:
+        """Tell whether a row of a page table is the query page itself."""
+        if self.page_id is not None:
+            return self.page_id == page_id
+        if self.place is not None:
+            return self.place == (page["warc"], page["offset"])
+        if self.url is not None:
+            return bool(self.url == page["url"])
+        return self.digest is not None and self.digest == page["digest"]
+
+
+def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:
+    """Hash a shape as the index does and return it as a query."""
+    keys = band_keys(make_family(config).sign(shape), config.n_bands)[0]
+    return QueryPage(name, shape, keys, **identity)
+
+
+def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **identity: Any) -> QueryPage:
+    """Return a query for a page given as HTML.
+
+    Examples
+    --------
+    >>> query = query_from_html(b"<ul><li>a</li><li>b</li></ul>", IndexConfig())
+    >>> int(query.shape.counts.sum()), len(query.keys)
+    (6, 25)
+    """
+    shape = count_branches(parse_trees([to_ascii_compatible(html)], config.spliced_tags))
+    return make_query(name, shape, config, **identity)
+
+
+def query_from_index(store: Store, page_id: str, config: IndexConfig) -> QueryPage:
+    """Return a query for a page that is in the index; its archive is not needed."""
+    form = _PAGE_ID.fullmatch(page_id)
+    if form is None:
+        raise PageError(
+            f"a page id looks like 0123456789abcdef-42, got {page_id!r}; a query prints those of its matches"
+        )
+    segment, row = Segment(store, form["segment"]), int(form["row"])
+    if not store.exists(f"{SEGMENTS}/{segment.segment_id}/{SUMMARY}") or row >= segment.summary.n_pages:
+        raise PageError(f"there is no page {page_id} in {store.url}")
+    shape = segment.read_shapes(segment.page_shapes[[row]])
+    return make_query(f"id:{page_id}", shape, config, page_id=page_id)
+
+
+def load_query(
+    page: str | bytes, store: Store, config: IndexConfig, storage_options: Mapping[str, Any] | None = None
+) -> QueryPage:
+    """Find the page a user means.
+
+    Parameters
+    ----------
+    page
+        HTML as bytes, or one of: a URL (fetched), the path of an HTML file, ``-`` for standard input, ``id:`` and a
+        page id, ``warc:`` with an archive, ``#`` and the offset of a WARC record in it.
+    store, config
+        The index to be searched.
+    storage_options
+        For reading archives.
+    """
+    if isinstance(page, bytes):
+        return query_from_html(page, config, digest=payload_digest(page))
+    if page == "-":
+        html = sys.stdin.buffer.read()
+        return query_from_html(html, config, "standard input", digest=payload_digest(html))
+    if page.startswith("id:"):
+        return query_from_index(store, page[3:], config)
+    if page.startswith("warc:"):
+        return _query_from_archive(page, config, storage_options)
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", page):
+        fetched = fetch_page(page)
+        return query_from_html(fetched.html[0], config, page, url=fetched.url[0])
+    return _query_from_file(page, config)
+
+
+def payload_digest(html: bytes) -> str:
+    """Return the digest of a body as WARC files state it.
+
+    Examples
+    --------
+    >>> payload_digest(b"")
+    'sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ'
+    """
+    return "sha1:" + b32encode(hashlib.sha1(html, usedforsecurity=False).digest()).decode()
+
+
+def _query_from_archive(page: str, config: IndexConfig, storage_options: Mapping[str, Any] | None) -> QueryPage:
+    archive, separator, offset = page[len("warc:") :].rpartition("#")
+    if not separator or not offset.isdecimal():
+        raise PageError(f"a page in an archive looks like warc:FILE#OFFSET, got {page!r}")
+    found: PageBatch = read_page_at(archive, int(offset), storage_options=storage_options)
+    return query_from_html(found.html[0], config, page, place=(found.warc[0], found.offset[0]))
+
+
+def _query_from_file(page: str, config: IndexConfig) -> QueryPage:
+    try:
+        html = Path(page).read_bytes()
+    except FileNotFoundError:
+        raise PageError(
+            f"there is no file {page}; expected an HTML file, a URL, - (standard input), id:PAGE_ID or warc:FILE#OFFSET"
+        ) from None
+    except OSError as error:
+        raise PageError(f"cannot read {page}: {error.strerror}") from None
+    if not html.strip():
+        raise PageError(f"{page} is empty; expected HTML")
+    return query_from_html(html, config, page, digest=payload_digest(html))
