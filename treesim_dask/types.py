@@ -48,7 +48,9 @@ class PageBatch:
 
     ``html`` holds bytes that an HTML parser reads as they are: ASCII-compatible, or re-encoded as UTF-8.
     ``date`` is in milliseconds since 1970 UTC. ``offset`` and ``length`` are those of the WARC record in the file
-    ``warc`` as stored (compressed), so that one range request gives the page back.
+    ``warc`` as stored (compressed), so that one range request gives the page back. A ``length`` of 0 says that the WARC
+    record shares its gzip member with others and cannot be read by itself; ``offset`` then counts decompressed bytes.
+    A plain HTML file is its own ``warc``, from offset 0 to its end.
     """
 
     html: list[bytes] = field(default_factory=list)

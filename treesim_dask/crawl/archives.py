@@ -1,0 +1,250 @@
+"""WARC and ARC files as HTTP responses. The only module that knows warcio.
+
+warcio parses the headers; where a WARC record begins and ends, and how to go on after damage, is decided here, since
+warcio stops at the first thing it does not understand.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+from warcio.exceptions import ArchiveLoadFailed
+from warcio.recordloader import ArcWarcRecordLoader
+from warcio.statusandheaders import StatusAndHeaders
+
+from treesim_dask.crawl import reasons
+from treesim_dask.crawl.members import DamagedMember, MemberStream, open_members
+from treesim_dask.crawl.sniffing import MAX_START_LINE, begins_record, name_foreign_format
+from treesim_dask.crawl.streams import ByteStream
+from treesim_dask.errors import SourceError
+from treesim_dask.types import SkippedLog
+
+_MAX_HEADER_BYTES = 2**20
+_LONG_HEAD_BYTES = 2**16  # of a response too long to keep: enough for its HTTP header
+
+# A crawl has thousands of URLs with spaces; warcio would say so for each of them.
+logging.getLogger("warcio.recordloader").setLevel(logging.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One HTTP response as archived.
+
+    Parameters
+    ----------
+    offset, length
+        Where the WARC record lies in the file. ``length`` 0: it shares its gzip member with others and cannot be
+        read by itself; ``offset`` then counts decompressed bytes.
+    url, date, digest
+        Of the WARC header, as written.
+    status
+        0 if there is no readable status line.
+    content_type, content_encoding, transfer_encoding
+        Of the HTTP header, as written; empty if missing.
+    body
+        As archived, encodings still on; None if it is longer than the reader was told to keep.
+    """
+
+    offset: int
+    length: int
+    url: str
+    date: str
+    digest: str | None
+    status: int
+    content_type: str
+    content_encoding: str
+    transfer_encoding: str
+    body: bytes | None
+
+
+class _BrokenRecord(Exception):
+    """What was read is no WARC record."""
+
+
+class ArchiveReader:
+    """Iterates over the HTTP responses of an archive.
+
+    Parameters
+    ----------
+    raw
+        The file.
+    skipped
+        Damage is noted here.
+    max_content
+        Longer WARC records are passed over in bounded memory.
+    """
+
+    def __init__(self, raw: ByteStream, skipped: SkippedLog, max_content: int) -> None:
+        self._members = _open_archive(raw)
+        self._raw = raw
+        self._skipped = skipped
+        self._max_content = max_content
+        self._loader = ArcWarcRecordLoader(verify_http=False, arc2warc=False)
+        self._n_records = 0
+
+    def __iter__(self) -> Iterator[Response]:
+        while True:
+            try:
+                if not self._next_record():
+                    break
+                response = self._read_record()
+            except DamagedMember as damage:
+                self._pass_damaged_member(damage)
+                continue
+            if response is not None:
+                yield response
+        if not self._n_records:
+            raise _no_archive(self._raw.url, "is neither WARC nor ARC")
+
+    def _next_record(self) -> bool:
+        """Go to the next WARC record, in this member or the next; False at the end of the file."""
+        while True:
+            self._members.skip_newlines()
+            if not self._members.at_member_end():
+                self._members.hold()
+                return True
+            if not self._members.open_member():
+                return False
+
+    def _read_record(self) -> Response | None:
+        """Read one WARC record to its end; None unless it is a whole HTTP response."""
+        members = self._members
+        start = members.position
+        begins_member = start == members.member_position
+        try:
+            record = self._parse_header()
+        except _BrokenRecord:
+            members.find_record(start + 1)
+            self._note(reasons.DAMAGED_HEADER, start, begins_member)
+            return None
+        self._n_records += 1
+        content_start = members.position
+        content, n_read = self._read_content(record)
+        end = members.position
+        if n_read < record.length:
+            found = members.find_record(content_start)
+            at_end_of_file = not found and not members.is_compressed
+            self._note(reasons.TRUNCATED if at_end_of_file else reasons.WRONG_LENGTH, start, begins_member)
+            return None
+        if not self._ends_well() and self._find_true_end(content_start, start, begins_member) < end:
+            return None  # the next WARC record begins inside what was taken for content
+        if not _is_http_response(record):
+            return None
+        return self._make_response(record, content, *self._extent(start, end, begins_member))
+
+    def _ends_well(self) -> bool:
+        """Say whether the member ends or another WARC record begins here, where one should."""
+        self._members.skip_newlines()
+        return self._members.at_member_end() or begins_record(self._members.peek(MAX_START_LINE))
+
+    def _find_true_end(self, content_start: int, start: int, begins_member: bool) -> int:
+        self._members.find_record(content_start)
+        self._note(reasons.WRONG_LENGTH, start, begins_member)
+        return self._members.position
+
+    def _pass_damaged_member(self, damage: DamagedMember) -> None:
+        """Go on at the next member that is whole."""
+        offset = self._members.member_offset
+        found = self._members.find_member(offset + 1)
+        is_cut = damage.at_end_of_file and not found
+        self._skipped.add(reasons.TRUNCATED if is_cut else reasons.DAMAGED_COMPRESSION, self._raw.url, offset)
+
+    def _note(self, reason: str, start: int, begins_member: bool) -> None:
+        offset = self._members.member_offset if self._members.is_compressed and begins_member else start
+        self._skipped.add(reason, self._raw.url, offset)
+
+    def _parse_header(self) -> Any:
+        header = _HeaderLines(self._members)
+        try:
+            record = self._loader.parse_record_stream(header, no_record_parse=True)
+        except (ArchiveLoadFailed, EOFError, ValueError) as error:
+            raise _BrokenRecord from error
+        if record.length is None:
+            raise _BrokenRecord
+        return record
+
+    def _read_content(self, record: Any) -> tuple[bytes, int]:
+        """Return the content, of a very long response its beginning, and how long it is in the file."""
+        if not _is_http_response(record):
+            return b"", self._members.skip(record.length)
+        is_long = record.length > self._max_content
+        content = self._members.read(_LONG_HEAD_BYTES if is_long else record.length)
+        return content, len(content) + self._members.skip(record.length - len(content) if is_long else 0)
+
+    def _extent(self, start: int, end: int, begins_member: bool) -> tuple[int, int]:
+        """Return where a WARC record lies in the file and how long it is there."""
+        members = self._members
+        if not members.is_compressed:
+            return start, end - start
+        if begins_member and members.at_member_end():
+            return members.member_offset, members.member_end - members.member_offset
+        return start, 0
+
+    def _make_response(self, record: Any, content: bytes, offset: int, length: int) -> Response:
+        stream = BytesIO(content)
+        try:
+            http = self._loader.http_parser.parse(stream)
+        except EOFError:  # a response without content
+            http = StatusAndHeaders("", [])
+        warc = record.rec_headers
+        is_arc = record.format == "arc"
+        return Response(
+            offset=offset,
+            length=length,
+            url=_url_of(record),
+            date=warc.get_header("archive-date" if is_arc else "WARC-Date", ""),
+            digest=warc.get_header("WARC-Payload-Digest") or None,
+            status=_status_of(http),
+            content_type=http.get_header("Content-Type", ""),
+            content_encoding=http.get_header("Content-Encoding", ""),
+            transfer_encoding=http.get_header("Transfer-Encoding", ""),
+            body=stream.read() if len(content) == record.length else None,
+        )
+
+
+def _open_archive(raw: ByteStream) -> MemberStream:
+    head = bytes(raw.peek()[:16])
+    if not head:
+        raise _no_archive(raw.url, "is empty (0 bytes)")
+    if foreign := name_foreign_format(head):
+        raise _no_archive(raw.url, f"is a {foreign} file: unpack it first")
+    members = open_members(raw)
+    if members is None:
+        raise _no_archive(raw.url, "is neither WARC nor ARC")
+    return members
+
+
+def _no_archive(url: str, what: str) -> SourceError:
+    return SourceError(f"{url} {what}: give archives of web pages, or HTML files")
+
+
+class _HeaderLines:
+    """The lines of a header for warcio's parser, with an end even where the file has no line ends."""
+
+    def __init__(self, members: MemberStream) -> None:
+        self._members = members
+        self._n_left = _MAX_HEADER_BYTES
+
+    def readline(self) -> bytes:
+        line = self._members.readline(self._n_left)
+        self._n_left -= len(line)
+        return line
+
+
+def _url_of(record: Any) -> str:
+    url: str = record.rec_headers.get_header("uri" if record.format == "arc" else "WARC-Target-URI", "")
+    return url.strip()
+
+
+def _is_http_response(record: Any) -> bool:
+    kind: str = record.rec_type or ""
+    return kind.strip().lower() == "response" and _url_of(record).lower().startswith(("http:", "https:"))
+
+
+def _status_of(http: Any) -> int:
+    code: str = http.get_statuscode()
+    return int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0

@@ -1,0 +1,104 @@
+"""Bytes of a page to bytes an HTML parser reads.
+
+Tags are ASCII. In an ASCII-compatible encoding (UTF-8, the ISO 8859 and Windows families, GBK, EUC, Shift_JIS and so
+on) they are found whatever the encoding, so the bytes go on as they are. Only encodings that write ASCII otherwise
+are decoded, with the first of byte order mark, HTTP header and meta element that tells, and encoded as UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+# Encodings in which the bytes of "<p>" may mean something else, or something else mean "<p>".
+_NOT_ASCII = {
+    "utf-16": "utf-16-le",  # without a byte order mark the web means little-endian
+    "utf16": "utf-16-le",
+    "utf-16le": "utf-16-le",
+    "utf-16be": "utf-16-be",
+    "ucs-2": "utf-16-le",
+    "iso-10646-ucs-2": "utf-16-le",
+    "unicode": "utf-16-le",
+    "utf-32": "utf-32-le",
+    "utf32": "utf-32-le",
+    "utf-32le": "utf-32-le",
+    "utf-32be": "utf-32-be",
+    "ucs-4": "utf-32-le",
+    "utf-7": "utf-7",
+    "hz": "hz",
+    "hz-gb-2312": "hz",
+    "iso-2022-jp": "iso2022_jp",
+    "iso-2022-kr": "iso2022_kr",
+    "csiso2022jp": "iso2022_jp",
+    "csiso2022kr": "iso2022_kr",
+    "ibm037": "cp037",
+    "cp037": "cp037",
+    "ibm500": "cp500",
+    "cp500": "cp500",
+    "cp1140": "cp1140",
+    "ibm01140": "cp1140",
+}
+_HEADER_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+_META_BYTES = 2048
+_WIDE_ANGLE = {  # how a page without any mark begins: "<" with white space before it, one letter behind
+    "utf-16-le": re.compile(rb"(?:[\t\n\r ]\x00)*<\x00[!?A-Za-z]\x00"),
+    "utf-16-be": re.compile(rb"(?:\x00[\t\n\r ])*\x00<\x00[!?A-Za-z]"),
+    "utf-32-le": re.compile(rb"(?:[\t\n\r ]\x00{3})*<\x00{3}[!?A-Za-z]\x00{3}"),
+    "utf-32-be": re.compile(rb"(?:\x00{3}[\t\n\r ])*\x00{3}<\x00{3}[!?A-Za-z]"),
+}
+
+
+def to_parser_bytes(html: bytes, content_type: str = "") -> bytes:
+    """Return bytes in which tags are ASCII.
+
+    Parameters
+    ----------
+    html
+        The decoded body of a page.
+    content_type
+        The HTTP header field, which may name a charset.
+
+    Examples
+    --------
+    >>> to_parser_bytes("<p>é".encode("utf-16"))
+    b'<p>\\xc3\\xa9'
+    >>> to_parser_bytes("<p>é".encode("latin-1"), "text/html; charset=iso-8859-1")
+    b'<p>\\xe9'
+    """
+    encoding = find_encoding(html, content_type)
+    if encoding is None:
+        return html
+    return html.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
+
+
+def find_encoding(html: bytes, content_type: str = "") -> str | None:
+    """Return the Python codec of a page whose encoding is not ASCII-compatible, None for all others.
+
+    A declaration that the bytes contradict does not count: "utf-16" on a page that begins with a plain ``<`` is
+    a mistake that browsers ignore too.
+    """
+    for bom, codec in _BOMS:
+        if html.startswith(bom):
+            return codec
+    head = html[:_META_BYTES]
+    for codec, pattern in _WIDE_ANGLE.items():
+        if pattern.match(head):
+            return codec
+    declared = _HEADER_CHARSET.search(content_type)
+    if declared:
+        return _checked(_NOT_ASCII.get(declared[1].lower()), head)
+    in_meta = _META_CHARSET.search(head)
+    return _checked(_NOT_ASCII.get(in_meta[1].decode("ascii").lower()), head) if in_meta else None
+
+
+def _checked(codec: str | None, head: bytes) -> str | None:
+    if codec is None:
+        return None
+    is_wide = codec.startswith(("utf-16", "utf-32"))
+    return codec if not is_wide or b"\x00" in head else None

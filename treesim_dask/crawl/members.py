@@ -1,0 +1,335 @@
+"""Compressed files as decoded bytes, one gzip member or zstd frame after the other.
+
+Archives are written with a member per WARC record, so that a record can be read by itself. Members are therefore
+never run together: a reader sees the end of each, knows where it lies in the file, and after damage can go on at
+the next. An uncompressed file is one member that spans the file.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from typing import Protocol
+
+import zstandard
+
+from treesim_dask.crawl.sniffing import (
+    GZIP_MAGIC,
+    MAX_START_LINE,
+    RECORD_START_INSIDE,
+    ZSTD_DICTIONARY_MAGIC,
+    ZSTD_MAGIC,
+    begins_record,
+)
+from treesim_dask.crawl.streams import CHUNK_BYTES, ByteStream
+
+_GZIP_INPUT_BYTES = 2**15  # zlib copies what lies behind a member's end: little with little input
+_GZIP_OUTPUT_BYTES = 2**20
+_ZSTD_INPUT_BYTES = 2**11  # zstd has no output limit: 2 KiB decode to 64 MiB at the very most
+_NEWLINES = re.compile(rb"[\r\n]*")
+
+
+class DamagedMember(Exception):
+    """A member that does not decode. ``at_end_of_file``: the file stops inside it."""
+
+    def __init__(self, at_end_of_file: bool) -> None:
+        super().__init__("damaged member")
+        self.at_end_of_file = at_end_of_file
+
+
+class Decoder(Protocol):
+    """Decodes one member."""
+
+    ended: bool
+
+    def decode(self, data: memoryview) -> tuple[bytes, int]:
+        """Return decoded bytes and how many bytes of `data` they took. Raises `DamagedMember`."""
+        ...
+
+
+class PlainDecoder:
+    """Takes bytes as they are."""
+
+    ended = False
+
+    def decode(self, data: memoryview) -> tuple[bytes, int]:
+        """Copy."""
+        return bytes(data), len(data)
+
+
+class GzipDecoder:
+    """Decodes one gzip member and checks its checksum."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        self.ended = False
+
+    def decode(self, data: memoryview) -> tuple[bytes, int]:
+        """Decode a little."""
+        data = data[:_GZIP_INPUT_BYTES]
+        try:
+            decoded = self._zlib.decompress(data, _GZIP_OUTPUT_BYTES)
+        except zlib.error as error:
+            raise DamagedMember(at_end_of_file=False) from error
+        self.ended = self._zlib.eof
+        return decoded, len(data) - len(self._zlib.unused_data) - len(self._zlib.unconsumed_tail)
+
+
+class ZstdDecoder:
+    """Decodes one zstd frame."""
+
+    def __init__(self, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
+        self._zstd = zstandard.ZstdDecompressor(dict_data=dictionary).decompressobj()
+        self.ended = False
+
+    def decode(self, data: memoryview) -> tuple[bytes, int]:
+        """Decode a little."""
+        data = data[:_ZSTD_INPUT_BYTES]
+        try:
+            decoded = self._zstd.decompress(data)
+        except zstandard.ZstdError as error:
+            raise DamagedMember(at_end_of_file=False) from error
+        self.ended = self._zstd.eof
+        return decoded, len(data) - len(self._zstd.unused_data)
+
+
+class MemberStream:
+    """The decoded bytes of a file, member by member.
+
+    Positions count decoded bytes from the beginning of the file. Bytes between `hold` and the position stay at
+    hand; everything before may be forgotten, so that memory does not grow with the file.
+    """
+
+    def __init__(self, raw: ByteStream, magics: tuple[bytes, ...], make_decoder: Callable[[], Decoder]) -> None:
+        self.raw = raw
+        self.member_offset = 0  # where the member lies in the file
+        self.member_position = 0  # where it begins in the decoded bytes
+        self._magics = magics
+        self._make_decoder = make_decoder
+        self._decoder: Decoder | None = None
+        self._buffer = bytearray()
+        self._base = 0 if magics else raw.position  # position of the first byte of the buffer
+        self._cursor = 0
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether members have to be decoded."""
+        return bool(self._magics)
+
+    @property
+    def position(self) -> int:
+        """Where the next byte lies in the decoded bytes."""
+        return self._base + self._cursor
+
+    @property
+    def member_end(self) -> int:
+        """Where the bytes taken from the file so far end: the end of the member, once it is read."""
+        return self.raw.position
+
+    def open_member(self) -> bool:
+        """Begin the member at the position in the file; False at the end of the file."""
+        head = self._raw_head(8)
+        if not head:
+            return False
+        self._start_member()
+        if self._magics and not head.startswith(self._magics):
+            raise DamagedMember(at_end_of_file=False)
+        return True
+
+    def find_member(self, offset: int) -> bool:
+        """Begin the next member at or behind `offset` of the file that decodes to a WARC record."""
+        if not self._magics:
+            return False
+        while (found := self._find_magic(offset)) is not None:
+            self.raw.seek(found)
+            self._start_member()
+            try:
+                if begins_record(self.peek(MAX_START_LINE)):
+                    return True
+            except DamagedMember as damage:
+                if damage.at_end_of_file and begins_record(bytes(self._buffer)):
+                    return True
+            offset = found + 1
+        self._drop_member()
+        return False
+
+    def hold(self) -> None:
+        """Forget everything before the position."""
+        del self._buffer[: self._cursor]
+        self._base += self._cursor
+        self._cursor = 0
+
+    def rewind(self, position: int) -> None:
+        """Go back inside the member: free while the bytes are at hand, else by decoding the member again."""
+        if position < self._base:
+            self.raw.seek(self.member_offset)
+            self._base = self.member_position
+            self._buffer.clear()
+            self._cursor = 0
+            self._decoder = self._make_decoder()
+            self.skip(position - self._base)
+        else:
+            self._cursor = position - self._base
+
+    def peek(self, n_bytes: int) -> bytes:
+        """Return up to `n_bytes` bytes of the member without moving."""
+        self._need(n_bytes)
+        return bytes(memoryview(self._buffer)[self._cursor : self._cursor + n_bytes])
+
+    def read(self, n_bytes: int) -> bytes:
+        """Return `n_bytes` bytes, fewer at the end of the member."""
+        data = self.peek(n_bytes)
+        self._cursor += len(data)
+        return data
+
+    def readline(self, max_bytes: int = 2**20) -> bytes:
+        """Return the next line with its end, cut at `max_bytes`; nothing at the end of the member."""
+        searched = self._cursor
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched - self._cursor >= max_bytes or not self._fill():
+                end = len(self._buffer) - 1
+                break
+        return self.read(min(end + 1 - self._cursor, max_bytes))
+
+    def skip(self, n_bytes: int) -> int:
+        """Pass over up to `n_bytes` bytes in bounded memory; return how many there were."""
+        n_missing = n_bytes
+        while n_missing:
+            n_here = min(n_missing, len(self._buffer) - self._cursor)
+            self._cursor += n_here
+            n_missing -= n_here
+            if n_missing:
+                if len(self._buffer) > CHUNK_BYTES:
+                    self.hold()
+                if not self._fill():
+                    break
+        return n_bytes - n_missing
+
+    def skip_newlines(self) -> None:
+        """Pass over the line ends between WARC records."""
+        while self._need(1):
+            match = _NEWLINES.match(self._buffer, self._cursor)
+            self._cursor = match.end() if match else self._cursor
+            if self._cursor < len(self._buffer):
+                return
+
+    def at_member_end(self) -> bool:
+        """Say whether the member has no more bytes. True means that its checksum was right."""
+        return not self._need(1)
+
+    def find_record(self, position: int) -> bool:
+        """Go to the next WARC or ARC header at or behind `position` in this member; False: there is none."""
+        self.rewind(position)
+        while True:
+            match = RECORD_START_INSIDE.search(self._buffer, self._cursor)
+            if match:
+                self._cursor = match.start()
+                return True
+            # a header line may lie across the end of the buffer
+            self._cursor = max(self._cursor, len(self._buffer) - MAX_START_LINE)
+            if self._cursor > CHUNK_BYTES:
+                del self._buffer[: self._cursor - 4]  # the empty line before a header stays visible
+                self._base += self._cursor - 4
+                self._cursor = 4
+            if not self._fill():
+                self._cursor = len(self._buffer)
+                return False
+
+    def _need(self, n_bytes: int) -> bool:
+        """Have at least `n_bytes` bytes at hand, if the member has them."""
+        while len(self._buffer) - self._cursor < n_bytes:
+            if not self._fill():
+                return False
+        return True
+
+    def _fill(self) -> bool:
+        """Decode some more of the member into the buffer; False at its end."""
+        while self._decoder is not None and not self._decoder.ended:
+            view = self.raw.peek()
+            decoded, n_taken = self._decoder.decode(view)
+            self.raw.advance(n_taken)
+            self._buffer += decoded
+            if decoded:
+                return True
+            if not view:
+                if self.is_compressed:
+                    raise DamagedMember(at_end_of_file=True)
+                return False
+        return False
+
+    def _start_member(self) -> None:
+        self.member_offset = self.raw.position
+        self._base = self.member_position = self._base + len(self._buffer)
+        self._buffer.clear()
+        self._cursor = 0
+        self._decoder = self._make_decoder()
+
+    def _drop_member(self) -> None:
+        self._start_member()
+        self._decoder = None
+
+    def _raw_head(self, n_bytes: int) -> bytes:
+        """Return the next bytes of the file without moving."""
+        start = self.raw.position
+        head = b""
+        while len(head) < n_bytes and (view := self.raw.peek()):
+            head += bytes(view[: n_bytes - len(head)])
+            self.raw.advance(min(len(view), n_bytes))
+        self.raw.seek(start)
+        return head[:n_bytes]
+
+    def _find_magic(self, offset: int) -> int | None:
+        """Return the next place at or behind `offset` of the file where a member may begin."""
+        pattern = re.compile(b"|".join(re.escape(magic) for magic in self._magics))
+        self.raw.seek(offset)
+        tail = b""
+        while view := self.raw.peek():
+            window = tail + bytes(view)
+            match = pattern.search(window)
+            if match:
+                return self.raw.position - len(tail) + match.start()
+            self.raw.advance(len(view))
+            tail = window[-3:]
+        return None
+
+
+def open_members(raw: ByteStream) -> MemberStream | None:
+    """Recognise how a file is compressed by its bytes from the position on; None if it is no archive.
+
+    When the first bytes are damaged, the first whole WARC record within the first chunk tells.
+    """
+    start = raw.position
+    head = bytes(raw.peek())
+    for magics, make_decoder in _codecs(raw, head):
+        if head.startswith(magics):
+            return MemberStream(raw, magics, make_decoder)
+    if begins_record(head) or RECORD_START_INSIDE.search(head):
+        return MemberStream(raw, (), PlainDecoder)
+    for magics, make_decoder in _codecs(raw, head):
+        members = MemberStream(raw, magics, make_decoder)
+        if members.find_member(start):
+            raw.seek(start)
+            return MemberStream(raw, magics, make_decoder)
+    return None
+
+
+def _codecs(raw: ByteStream, head: bytes) -> list[tuple[tuple[bytes, ...], Callable[[], Decoder]]]:
+    dictionary = None
+    if head.startswith(ZSTD_DICTIONARY_MAGIC):
+        dictionary = _read_dictionary(raw)
+    return [((GZIP_MAGIC,), GzipDecoder), ((ZSTD_MAGIC, ZSTD_DICTIONARY_MAGIC), lambda: ZstdDecoder(dictionary))]
+
+
+def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:
+    """Read the dictionary that a .warc.zst file may carry in a first, skippable frame, itself perhaps compressed."""
+    start = raw.position
+    frame = MemberStream(raw, (), PlainDecoder)
+    frame.open_member()
+    length = int.from_bytes(frame.read(8)[4:], "little")
+    content = frame.read(min(length, 2**24))
+    raw.seek(start)
+    if content.startswith(ZSTD_MAGIC):
+        content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+    return zstandard.ZstdCompressionDict(content)

@@ -1,0 +1,308 @@
+"""Sources to batches of pages: what is an HTML page worth indexing, and what is not and why."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from treesim_dask.config import PageFilter
+from treesim_dask.crawl import reasons
+from treesim_dask.crawl.archives import ArchiveReader, Response
+from treesim_dask.crawl.bodies import BodyTooLong, decode_body
+from treesim_dask.crawl.charset import to_parser_bytes
+from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
+from treesim_dask.crawl.streams import ByteStream, open_stream, read_range, stream_bytes
+from treesim_dask.errors import PageError, SourceError
+from treesim_dask.types import PageBatch, SkippedLog, Source
+
+_HTML_TYPES = {"text/html", "application/xhtml+xml", "application/xhtml", "text/xhtml", "application/vnd.wap.xhtml+xml"}
+# Types that say nothing: the bytes have to.
+_GENERIC_TYPES = {
+    "", "*/*", "application/octet-stream", "application/unknown", "application/x-unknown", "unknown/unknown",
+    "content/unknown", "unknown", "no-type", "none", "text", "text/unknown", "text/xml", "application/xml",
+}  # fmt: skip
+_SNIFF_BYTES = 2048
+_DATE = re.compile(  # WARC 1.1 allows dates that stop at any level
+    r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
+    r"(?:[T ](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?)?)?)?"
+    r"(?:Z|(?P<sign>[+-])(?P<zone_hours>\d\d):?(?P<zone_minutes>\d\d))?"
+)
+_ARC_DATE = re.compile(
+    r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)\d{0,3}"
+)
+_DATE_PARTS = (("year", 0), ("month", 1), ("day", 1), ("hour", 0), ("minute", 0), ("second", 0))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def read_pages(
+    source: Source,
+    page_filter: PageFilter,
+    skipped: SkippedLog,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    max_pages: int = 512,
+    max_bytes: int = 32 * 2**20,
+) -> Iterator[PageBatch]:
+    """Read the HTML pages of a source as a stream.
+
+    Parameters
+    ----------
+    source
+        An archive, or a group of plain HTML files.
+    page_filter
+        Which pages to keep.
+    skipped
+        Gets an entry for every response left out and for all damage; see `reasons`.
+    storage_options
+        For fsspec.
+    max_pages, max_bytes
+        A batch is handed out when it has this many pages, or this many bytes of HTML.
+
+    Raises
+    ------
+    SourceError
+        The source cannot be read, is empty, or is no archive.
+    """
+    pages = _read_archive if source.kind == "archive" else _read_html_files
+    batch, n_bytes = PageBatch(), 0
+    for html, page in pages(source, page_filter, skipped, storage_options):
+        _append(batch, html, page)
+        n_bytes += len(html)
+        if len(batch) >= max_pages or n_bytes >= max_bytes:
+            yield batch
+            batch, n_bytes = PageBatch(), 0
+    if len(batch):
+        yield batch
+
+
+def read_page_at(
+    url: str, offset: int, length: int | None = None, *, storage_options: Mapping[str, Any] | None = None
+) -> PageBatch:
+    """Give one page back by a range read.
+
+    Parameters
+    ----------
+    url
+        The archive, or a plain HTML file.
+    offset, length
+        Of the WARC record, as in `PageBatch`. Without a length the file is read from `offset` on as far as needed; with
+        length 0, and where no WARC record begins at `offset`, it is searched from its beginning for the record at
+        that place of the decompressed bytes.
+
+    Returns
+    -------
+    PageBatch
+        Of one page.
+
+    Raises
+    ------
+    PageError
+        There is no HTML page.
+    """
+    everything = PageFilter(min_bytes=0)
+    try:
+        response = _response_at(url, offset, length, storage_options)
+    except SourceError as error:
+        if offset == 0 and (found := _read_html_file(url, everything, storage_options)) is not None:
+            return _batch_of(*found)
+        raise PageError(str(error)) from error
+    if response is None:
+        raise PageError(f"no HTTP response at offset {offset} of {url}: give the offset of a WARC record")
+    reason, html = judge_response(response, everything)
+    if reason:
+        raise PageError(f"the response at offset {offset} of {url} is no HTML page: {reason}")
+    return _batch_of(html, _page_of(response, url))
+
+
+def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
+    """Return why a response is left out, or None and its HTML. The body is decoded only if all else lets it pass."""
+    if not 200 <= response.status < 300:
+        return reasons.STATUS, b""
+    if not _may_be_html(response.content_type):
+        return reasons.CONTENT_TYPE, b""
+    if page_filter.hosts and not _has_host(response.url, page_filter.hosts):
+        return reasons.HOST, b""
+    if page_filter.url_pattern and not re.search(page_filter.url_pattern, response.url):
+        return reasons.URL_PATTERN, b""
+    if response.body is None:
+        return reasons.TOO_LONG, b""
+    return _judge_body(response, page_filter)
+
+
+def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
+    body = response.body or b""
+    try:
+        decoded = decode_body(body, response.transfer_encoding, response.content_encoding, page_filter.max_bytes)
+    except BodyTooLong:
+        return reasons.TOO_LONG, b""
+    if len(decoded) < page_filter.min_bytes:
+        return reasons.TOO_SHORT, b""
+    html = to_parser_bytes(decoded, response.content_type)
+    head = html[:_SNIFF_BYTES]
+    if response.content_encoding and decoded is body and looks_binary(head):
+        return reasons.DAMAGED_BODY, b""
+    if _media_type(response.content_type) in _GENERIC_TYPES and not looks_like_html(head):
+        return reasons.CONTENT_TYPE, b""
+    return None, html
+
+
+def parse_date(text: str) -> int | None:
+    """Return a WARC or ARC date in milliseconds since 1970 UTC, None if there is no such date.
+
+    Examples
+    --------
+    >>> parse_date("1970-01-01T00:00:01Z"), parse_date("19700101000001"), parse_date("2008-10-294T05:21:46-0700")
+    (1000, 1000, None)
+    """
+    match = _DATE.fullmatch(text.strip()) or _ARC_DATE.fullmatch(text.strip())
+    if not match:
+        return None
+    parts = match.groupdict("")
+    offset = timedelta(hours=int(parts.get("zone_hours") or 0), minutes=int(parts.get("zone_minutes") or 0))
+    numbers = [int(parts[name] or default) for name, default in _DATE_PARTS]
+    try:
+        moment = datetime(*numbers, tzinfo=UTC) - (-offset if parts.get("sign") == "-" else offset)  # type: ignore[misc, arg-type]
+    except (ValueError, OverflowError):
+        return None
+    milliseconds = int(parts.get("fraction", "").ljust(3, "0")[:3])
+    return (moment - _EPOCH) // timedelta(milliseconds=1) + milliseconds
+
+
+Page = tuple[str, int | None, int, str, int, int, str | None]  # the columns of a PageBatch after html
+
+
+def _read_archive(
+    source: Source, page_filter: PageFilter, skipped: SkippedLog, storage_options: Mapping[str, Any] | None
+) -> Iterator[tuple[bytes, Page]]:
+    with open_stream(source.members[0], storage_options) as stream:
+        for response in ArchiveReader(stream, skipped, _max_content(page_filter)):
+            reason, html = judge_response(response, page_filter)
+            if reason:
+                skipped.add(reason, stream.url, response.offset)
+            else:
+                yield html, _page_of(response, stream.url)
+
+
+def _read_html_files(
+    source: Source, page_filter: PageFilter, skipped: SkippedLog, storage_options: Mapping[str, Any] | None
+) -> Iterator[tuple[bytes, Page]]:
+    for url in source.members:
+        try:
+            body, _ = read_range(url, 0, page_filter.max_bytes + 1, storage_options)
+        except SourceError:
+            skipped.add(reasons.UNREADABLE, url, 0)
+            continue
+        reason, html = judge_html_file(url, body, page_filter)
+        if reason:
+            skipped.add(reason, url, 0)
+        else:
+            yield html, _html_page(url, body)
+
+
+def judge_html_file(url: str, body: bytes, page_filter: PageFilter) -> tuple[str | None, bytes]:
+    """Return why a plain HTML file is left out, or None and its HTML."""
+    if page_filter.hosts and not _has_host(url, page_filter.hosts):
+        return reasons.HOST, b""
+    if page_filter.url_pattern and not re.search(page_filter.url_pattern, url):
+        return reasons.URL_PATTERN, b""
+    if len(body) > page_filter.max_bytes:
+        return reasons.TOO_LONG, b""
+    if len(body) < page_filter.min_bytes:
+        return reasons.TOO_SHORT, b""
+    html = to_parser_bytes(body)
+    return (reasons.CONTENT_TYPE, b"") if looks_binary(html[:_SNIFF_BYTES]) else (None, html)
+
+
+def _read_html_file(
+    url: str, page_filter: PageFilter, storage_options: Mapping[str, Any] | None
+) -> tuple[bytes, Page] | None:
+    try:
+        body, _ = read_range(url, 0, page_filter.max_bytes + 1, storage_options)
+    except SourceError:
+        return None
+    reason, html = judge_html_file(url, body, page_filter)
+    return (html, _html_page(url, body)) if reason is None and looks_like_html(html[:_SNIFF_BYTES]) else None
+
+
+def _response_at(
+    url: str, offset: int, length: int | None, storage_options: Mapping[str, Any] | None
+) -> Response | None:
+    if length:
+        record, _ = read_range(url, offset, length, storage_options)
+        response = _first_response(stream_bytes(url, record), 0)
+        return response and replace(response, offset=offset, length=length)
+    if length is None:
+        with open_stream(url, storage_options) as stream:
+            stream.seek(offset)
+            if (response := _first_response(stream, offset)) is not None:
+                return response
+    return _find_shared(url, offset, storage_options)
+
+
+def _first_response(stream: ByteStream, offset: int) -> Response | None:
+    """Return the response at the position of `stream`, if one begins there."""
+    try:
+        response = next(iter(ArchiveReader(stream, SkippedLog(), _max_content(PageFilter()))), None)
+    except SourceError:
+        return None
+    return response if response is not None and response.offset == offset else None
+
+
+def _find_shared(url: str, offset: int, storage_options: Mapping[str, Any] | None) -> Response | None:
+    """Search a file for the response at a place of its decompressed bytes."""
+    with open_stream(url, storage_options) as stream:
+        for response in ArchiveReader(stream, SkippedLog(), _max_content(PageFilter())):
+            if response.offset == offset and not response.length:
+                return response
+    return None
+
+
+def _page_of(response: Response, warc: str) -> Page:
+    date = parse_date(response.date)
+    return response.url, date, response.status, warc, response.offset, response.length, response.digest
+
+
+def _html_page(url: str, body: bytes) -> Page:
+    digest = "sha1:" + base64.b32encode(hashlib.sha1(body).digest()).decode()
+    return url, None, 200, url, 0, len(body), digest
+
+
+def _append(batch: PageBatch, html: bytes, page: Page) -> None:
+    columns = (batch.url, batch.date, batch.status, batch.warc, batch.offset, batch.length, batch.digest)
+    batch.html.append(html)
+    for column, value in zip(columns, page, strict=True):
+        column.append(value)  # type: ignore[attr-defined]
+
+
+def _batch_of(html: bytes, page: Page) -> PageBatch:
+    batch = PageBatch()
+    _append(batch, html, page)
+    return batch
+
+
+def _max_content(page_filter: PageFilter) -> int:
+    """Return how long a WARC record may be to hold a page that passes: chunk headers and HTTP headers come on top."""
+    return 2 * page_filter.max_bytes + 2**20
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].partition(",")[0].strip().lower()
+
+
+def _may_be_html(content_type: str) -> bool:
+    media_type = _media_type(content_type)
+    return media_type in _HTML_TYPES or media_type in _GENERIC_TYPES
+
+
+def _has_host(url: str, hosts: tuple[str, ...]) -> bool:
+    try:
+        host = (urlsplit(url).hostname or "").strip(".")
+    except ValueError:  # such as an unclosed bracket
+        return False
+    return any(host == wanted or host.endswith("." + wanted) for wanted in hosts)
