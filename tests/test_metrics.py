@@ -86,7 +86,7 @@ def test_bdist_is_a_lower_bound_of_the_edit_distance(tree, data):
 def edit_once(nodes, draw):
     """Relabel a node, or delete a node other than the root (its children move up)."""
     i = draw(st.integers(0, len(nodes) - 1))
-    tag, depth = nodes[i]
+    depth = nodes[i][1]
     if i == 0 or draw(st.booleans()):
         return [*nodes[:i], (draw(st.integers(1, 9)), depth), *nodes[i + 1 :]]
     end = next((j for j in range(i + 1, len(nodes)) if nodes[j][1] <= depth), len(nodes))
@@ -94,5 +94,5 @@ def edit_once(nodes, draw):
 
 
 def test_an_unknown_metric_is_named():
-    with pytest.raises(ConfigError, match="log-cosine.*got 'euclid'"):
+    with pytest.raises(ConfigError, match=r"log-cosine.*got 'euclid'"):
         find_metric("euclid")

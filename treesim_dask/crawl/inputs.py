@@ -32,6 +32,7 @@ from treesim_dask.crawl.streams import is_local, read_range
 from treesim_dask.errors import ConfigError, SourceError
 from treesim_dask.types import Source
 
+DEFAULT_CRAWL_BASE_URL = "https://data.commoncrawl.org/"
 _CRAWL_ID = re.compile(r"CC-[A-Z]+-\d{4}(?:-\d{2,4})?")
 _FILES_PER_GROUP = 1000
 _SNIFF_BYTES = 8192
@@ -47,7 +48,7 @@ def find_sources(
     sample: int | None = None,
     seed: int = 0,
     storage_options: Mapping[str, Any] | None = None,
-    crawl_base_url: str = "https://data.commoncrawl.org/",
+    crawl_base_url: str = DEFAULT_CRAWL_BASE_URL,
 ) -> list[Source]:
     """Resolve inputs to sources, sorted by url and without doubles.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from treesim_dask.config import IndexConfig
-from treesim_dask.crawl.charset import to_ascii_compatible
+from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.crawl.fetch import fetch_page
 from treesim_dask.crawl.pages import read_page_at
 from treesim_dask.dom.branches import count_branches
@@ -78,7 +78,7 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     >>> int(query.shape.counts.sum()), len(query.keys)
     (6, 25)
     """
-    shape = count_branches(parse_trees([to_ascii_compatible(html)], config.spliced_tags))
+    shape = count_branches(parse_trees([to_parser_bytes(html)], config.spliced_tags))
     return make_query(name, shape, config, **identity)
 
 
