@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from treesim_dask.types import ShapeBatch, TreeBatch, offsets_of
+from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.hashing.bands import band_keys
+from treesim_dask.hashing.family import make_family
+from treesim_dask.index.segment import Segment
+from treesim_dask.index.store import Store
+from treesim_dask.index.writer import SegmentWriter
+from treesim_dask.types import PageBatch, ShapeBatch, Source, TreeBatch, offsets_of
 
 TAGS = ["div", "p", "ul", "li", "a", "span", "table", "section", "b", "x-card"]
 
@@ -50,3 +56,29 @@ def tree_batch(trees) -> TreeBatch:
         np.array([depth for _, depth in nodes], np.int32),
         offsets_of(np.array([len(tree) for tree in trees], np.int64)),
     )
+
+
+def page_batch(n_pages: int, warc: str) -> PageBatch:
+    """Make a batch of pages without content, for segments whose shapes are given."""
+    numbers = range(n_pages)
+    return PageBatch(
+        html=[b""] * n_pages,
+        url=[f"http://example.org/{warc}/{i}" for i in numbers],
+        date=[1_700_000_000_000 + i for i in numbers],
+        status=[200] * n_pages,
+        warc=[warc] * n_pages,
+        offset=[1000 * i for i in numbers],
+        length=[900] * n_pages,
+        digest=[None] * n_pages,
+    )
+
+
+def write_segment(url: str, name: str, rows, config: IndexConfig) -> Segment:
+    """Publish a segment of pages with the given shapes, as a build does."""
+    store = Store(url)
+    family = make_family(config)
+    with SegmentWriter(store, Source(name, "archive", (name,)), config, PageFilter()) as writer:
+        shapes = writer.add_pages(page_batch(len(rows), name), shape_batch(rows))
+        signatures = family.sign(shapes)
+        writer.add_shapes(shapes, signatures, band_keys(signatures, config.n_bands))
+        return Segment(store, writer.publish().segment_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -45,19 +45,22 @@ def open_client(
     n_workers = _usable_cores() if workers is None else workers
     if n_workers < 1:
         raise ConfigError(f"workers must be at least 1, got {n_workers}")
-    with (
-        dask.config.set({"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}),
-        LocalCluster(
+    with _start_cluster(n_workers) as cluster, Client(cluster) as client:
+        yield client
+
+
+def _start_cluster(n_workers: int) -> LocalCluster:
+    with dask.config.set({"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}), warnings.catch_warnings():
+        # another dashboard at the usual port is no trouble: ours moves to a free one, and the user is told where
+        warnings.filterwarnings("ignore", message="Port .* is already in use")
+        return LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=_dashboard_address(),
+            dashboard_address=f"127.0.0.1:{DASHBOARD_PORT}" if importlib.util.find_spec("bokeh") else None,
             silence_logs="CRITICAL",
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+        )
 
 
 def _connect(scheduler: str | None, scheduler_file: str | None) -> Client:
@@ -72,16 +75,3 @@ def _connect(scheduler: str | None, scheduler_file: str | None) -> Client:
 
 def _usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _dashboard_address() -> str | None:
-    """Return the usual dashboard address if it is free, any other if not, none without Bokeh to draw it."""
-    if importlib.util.find_spec("bokeh") is None:
-        return None
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", DASHBOARD_PORT))
-        except OSError:
-            return "127.0.0.1:0"
-    return f"127.0.0.1:{DASHBOARD_PORT}"

@@ -1,0 +1,116 @@
+import shutil
+from random import Random
+
+import pytest
+
+from treesim_dask import IndexConfig, build, open_index
+from treesim_dask.clients import open_client
+from treesim_dask.config import PageFilter
+from treesim_dask.errors import ConfigError, IndexFormatError
+
+
+def test_a_build_counts_what_it_saw(demo_index, demo_archives):
+    info = open_index(demo_index).info
+    assert (info.n_segments, info.n_pages) == (4, 400)
+    assert info.n_shapes <= 400
+    assert {"status", "content-type", "too-short"} <= info.skipped.keys()
+
+
+def test_one_worker_and_shuffled_input_give_the_same_bytes(demo_archives, demo_index, tmp_path, tree_digest):
+    shuffled = list(demo_archives)
+    Random(4).shuffle(shuffled)
+    with open_client(workers=1) as alone:
+        build(shuffled, str(tmp_path / "one"), client=alone)
+    assert tree_digest(tmp_path / "one") == tree_digest(demo_index)
+
+
+def test_building_twice_adds_nothing(demo_archives, demo_index, client, tmp_path, tree_digest):
+    shutil.copytree(demo_index, tmp_path / "copy")
+    report = build(demo_archives, str(tmp_path / "copy"), client=client)
+    assert (report.n_done, report.n_already_indexed) == (0, 4)
+    assert tree_digest(tmp_path / "copy") == tree_digest(demo_index)
+
+
+def test_appending_equals_building_at_once(demo_archives, demo_index, client, tmp_path, tree_digest):
+    for part in (demo_archives[2:], demo_archives[:3]):
+        build(part, str(tmp_path / "parts"), client=client)
+    assert tree_digest(tmp_path / "parts") == tree_digest(demo_index)
+
+
+def test_an_existing_index_keeps_its_parameters(demo_archives, client, tmp_path):
+    url = str(tmp_path / "index")
+    build(demo_archives[0], url, config={"n_bands": 8, "n_rows": 2}, client=client)
+    report = build(demo_archives[1], url, client=client)
+    assert report.n_done == 1
+    assert open_index(url).config == IndexConfig(n_bands=8, n_rows=2)
+    with pytest.raises(ConfigError, match="other parameters: n_bands 8 and 9"):
+        build(demo_archives[2], url, config={"n_bands": 9}, client=client)
+    assert open_index(url).info.n_segments == 2
+
+
+def test_a_changed_source_is_indexed_anew(demo_archives, client, tmp_path):
+    archive, url = tmp_path / "a.warc.gz", str(tmp_path / "index")
+    shutil.copy(demo_archives[0], archive)
+    build(str(archive), url, client=client)
+    first = open_index(url).info.n_pages
+    with archive.open("ab") as file:
+        file.write(b"".join(open_bytes(path) for path in demo_archives[1:2]))
+    report = build(str(archive), url, client=client)
+    assert report.n_done == 1
+    assert open_index(url).info.n_pages == first + 100
+    assert open_index(url).check() == []
+
+
+def open_bytes(path):
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
+def test_another_filter_indexes_anew(demo_archives, client, tmp_path):
+    url = str(tmp_path / "index")
+    build(demo_archives[0], url, client=client)
+    host = next(iter(open_index(url).pages["url"].compute())).split("/")[2]
+    report = build(demo_archives[0], url, page_filter=PageFilter(hosts=(host,)), client=client)
+    assert report.n_done == 1
+    urls = open_index(url).pages["url"].compute()
+    assert len(urls) > 0
+    assert {u.split("/")[2] for u in urls} == {host}
+
+
+def test_a_growing_folder_of_html_is_neither_lost_nor_doubled(client, tmp_path):
+    folder, url = tmp_path / "pages", str(tmp_path / "index")
+    for n_files in (3, 1500, 2500):
+        for i in range(n_files):
+            page = folder / f"{i % 7}" / f"{i}.html"
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(f"<title>{i}</title>" + "<p>text</p>" * (i % 30) + "x" * 64)
+        build(str(folder), url, client=client)
+        urls = open_index(url).pages["url"].compute().tolist()
+        assert len(urls) == len(set(urls)) == n_files
+
+
+def test_limit_and_sample(demo_archives, client, tmp_path):
+    build(demo_archives, str(tmp_path / "limit"), limit=2, client=client)
+    sources = {s.summary.source_url for s in open_index(str(tmp_path / "limit")).segments}
+    assert sources == set(demo_archives[:2])
+    build(demo_archives, str(tmp_path / "sample"), sample=2, sample_seed=7, client=client)
+    assert open_index(str(tmp_path / "sample")).info.n_segments == 2
+
+
+def test_segments_without_a_manifest_are_not_built_upon(demo_archives, demo_index, client, tmp_path):
+    shutil.copytree(demo_index, tmp_path / "copy")
+    (tmp_path / "copy" / "index.json").unlink()
+    with pytest.raises(IndexFormatError, match="no index.json"):
+        build(demo_archives, str(tmp_path / "copy"), client=client)
+
+
+def test_the_lazy_views_hold_everything(demo_index):
+    index = open_index(demo_index)
+    pages = index.pages.compute()
+    assert len(pages) == 400
+    assert set(pages.columns) >= {"url", "date", "warc", "offset", "length", "digest", "shape", "segment"}
+    signatures = index.signatures
+    assert signatures.shape == (index.info.n_shapes, index.config.n_hashes)
+    assert signatures[:5].compute().dtype == "uint32"
+    assert "400" in repr(index)
+    assert "<table>" in index._repr_html_()
