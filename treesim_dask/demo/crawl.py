@@ -12,6 +12,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import IO
@@ -75,7 +76,7 @@ class DemoCrawl:
         bounds = [self.n_pages * number // self.n_files for number in range(self.n_files + 1)]
         return [
             DemoFile(self._file_path(number, first, end), first, end - first)
-            for number, (first, end) in enumerate(zip(bounds, bounds[1:], strict=False))
+            for number, (first, end) in enumerate(pairwise(bounds))
         ]
 
     @property

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from treesim_dask.demo.tables import N_ROWS, Columns
@@ -132,7 +133,7 @@ class Repeat:
         for _ in range(n):
             ends.append(ends[-1] + low + int(draw() * spread))
         blocks = self.block.render(filling, row, ends[-1])
-        return ["".join(blocks[start:end]) for start, end in zip(ends, ends[1:], strict=False)]
+        return ["".join(blocks[start:end]) for start, end in pairwise(ends)]
 
 
 def compile_template(source: str, widgets: Mapping[str, str] | None = None) -> Node:
