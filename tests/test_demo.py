@@ -29,7 +29,7 @@ from treesim_dask.demo import (
 )
 from treesim_dask.demo.responses import other_response
 from treesim_dask.demo.tables import N_ROWS, text_columns
-from treesim_dask.demo.templates import Filling, compile_template
+from treesim_dask.demo.templates import N_SITE_DRAWS, Filling, compile_template
 from treesim_dask.demo.themes import HABITS, load_theme, theme_names
 from treesim_dask.dom.branches import count_branches
 from treesim_dask.dom.tree import parse_trees
@@ -214,7 +214,9 @@ def test_every_template_can_be_filled(theme: str, habit: str) -> None:
     constants = dict.fromkeys(["page.title", "page.url", "page.day", "page.number"], "x") | page.site.constants
     for template in load_theme(theme, habit):
         for value in (0.0, 0.3, 0.7, 0.999):
-            filling = Filling(text_columns("en"), constants, lambda value=value: value, (value,) * 61)
+            filling = Filling(
+                text_columns("en"), constants, lambda value=value: value, lambda: 0.999, (value,) * N_SITE_DRAWS
+            )
             (html,) = template.html.render(filling, N_ROWS - 1, 1)
             assert "{{" not in html
             assert "%s" not in html
@@ -223,7 +225,7 @@ def test_every_template_can_be_filled(theme: str, habit: str) -> None:
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 4))
 def test_nested_repeats_multiply(low: int, extra: int, n: int) -> None:
     template = compile_template(f"<ul>{{{{*{low}-{low}}}}}<li>{{{{*{extra}-{extra}}}}}<b>{{{{/}}}}{{{{/}}}}")
-    filling = Filling({}, {}, lambda: 0.5, ())
+    filling = Filling({}, {}, lambda: 0.5, lambda: 0.5, ())
     texts = template.render(filling, 0, n)
     assert [(text.count("<li>"), text.count("<b>")) for text in texts] == [(low, low * extra)] * n
 
@@ -255,6 +257,15 @@ def test_a_folder_with_another_crawl_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds another crawl"):
         write_demo_crawl(tmp_path, n_pages=4, n_files=2, seed=9)
     assert folder_bytes(tmp_path) == before
+
+
+def test_a_list_of_paths_that_is_something_else_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / DemoCrawl().paths_file
+    target.parent.mkdir(parents=True)
+    target.write_bytes(b"not gzip")
+    with pytest.raises(ConfigError, match="holds another crawl"):
+        write_demo_crawl(tmp_path, n_pages=4, n_files=2)
+    assert target.read_bytes() == b"not gzip"
 
 
 def test_a_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:

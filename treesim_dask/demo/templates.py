@@ -43,7 +43,9 @@ class Filling:
     constants
         Values that are the same all over the page, by field name.
     draw
-        Returns a float in [0, 1), another at each call.
+        Returns a float in [0, 1), another at each call: decides how the page is built.
+    draw_row
+        The same for the rows it is filled from: pages built alike need not read alike.
     site_draws
         `N_SITE_DRAWS` floats in [0, 1), the same for all pages of a site.
     """
@@ -51,6 +53,7 @@ class Filling:
     columns: Columns
     constants: Mapping[str, str]
     draw: Callable[[], float]
+    draw_row: Callable[[], float]
     site_draws: tuple[float, ...]
 
 
@@ -126,7 +129,7 @@ class Repeat:
             blocks = self.block.render(filling, int(value * N_ROWS), low + int(value * spread))
             return ["".join(blocks)] * n
         draw = filling.draw
-        row = int(draw() * N_ROWS)
+        row = int(filling.draw_row() * N_ROWS)
         if n == 1:
             return ["".join(self.block.render(filling, row, low + int(draw() * spread)))]
         ends = [0]
@@ -149,7 +152,7 @@ def compile_template(source: str, widgets: Mapping[str, str] | None = None) -> N
     Examples
     --------
     >>> template = compile_template("<ul>{{*2-2}}<li>{{fruit.name}}</li>{{/}}</ul>")
-    >>> filling = Filling({"fruit.name": ["fig"] * 2 * N_ROWS}, {}, lambda: 0.5, ())
+    >>> filling = Filling({"fruit.name": ["fig"] * 2 * N_ROWS}, {}, lambda: 0.5, lambda: 0.5, ())
     >>> template.render(filling, 0, 1)
     ['<ul><li>fig</li><li>fig</li></ul>']
     """
