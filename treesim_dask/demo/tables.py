@@ -74,7 +74,7 @@ def make_slug(text: str, number: int) -> str:
     >>> make_slug("Schöne Küche", 7), make_slug("橋", 7)
     ('schone-kuche', 'item-7')
     """
-    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    ascii_text = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore").decode().lower()
     return "-".join("".join(c if c.isalnum() else " " for c in ascii_text).split()) or f"item-{number}"
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from treesim_dask.demo.tables import N_ROWS, Columns
@@ -126,15 +126,11 @@ class Repeat:
         low, spread = self.low, self.high - self.low + 1
         if self.site_draw is not None:
             value = filling.site_draws[self.site_draw]
-            blocks = self.block.render(filling, int(value * N_ROWS), low + int(value * spread))
-            return ["".join(blocks)] * n
-        draw = filling.draw
-        row = int(filling.draw_row() * N_ROWS)
-        if n == 1:
-            return ["".join(self.block.render(filling, row, low + int(draw() * spread)))]
-        ends = [0]
-        for _ in range(n):
-            ends.append(ends[-1] + low + int(draw() * spread))
+            row, counts = int(value * N_ROWS), [low + int(value * spread)] * n
+        else:
+            draw = filling.draw
+            row, counts = int(filling.draw_row() * N_ROWS), [low + int(draw() * spread) for _ in range(n)]
+        ends = list(accumulate(counts, initial=0))
         blocks = self.block.render(filling, row, ends[-1])
         return ["".join(blocks[start:end]) for start, end in pairwise(ends)]
 
