@@ -10,8 +10,11 @@ import csv
 import gzip
 import io
 import os
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import IO
@@ -75,7 +78,7 @@ class DemoCrawl:
         bounds = [self.n_pages * number // self.n_files for number in range(self.n_files + 1)]
         return [
             DemoFile(self._file_path(number, first, end), first, end - first)
-            for number, (first, end) in enumerate(zip(bounds, bounds[1:], strict=False))
+            for number, (first, end) in enumerate(pairwise(bounds))
         ]
 
     @property
@@ -177,23 +180,29 @@ def _records_of(seed: int, number: int, file_key: str) -> bytes:
 
 def _claim_folder(folder: Path, crawl: DemoCrawl) -> None:
     """Write the list of WARC files first: it says whose the folder is, even if the run is cut short."""
-    wanted = "".join(f"{file.path}\n" for file in crawl.files).encode("ascii")
+    listing = "".join(f"{file.path}\n" for file in crawl.files).encode("ascii")
     target = folder / crawl.paths_file
-    if target.exists() and gzip.decompress(target.read_bytes()) != wanted:
+    with _storage_errors(target):
+        is_taken = target.exists() and _read_listing(target) != listing
+    if is_taken:
         raise ConfigError(
             f"{folder} holds another crawl {crawl.crawl_id}, of other size or seed; use an empty folder or remove it"
         )
-    _write_whole(target, lambda stream: _write_bytes(stream, gzip.compress(wanted, mtime=0)))
+    _write_whole(target, lambda stream: stream.write(gzip.compress(listing, mtime=0)))
 
 
-def _write_bytes(stream: IO[bytes], content: bytes) -> None:
-    stream.write(content)
+def _read_listing(path: Path) -> bytes | None:
+    """Return the unpacked list of WARC files, None for a file that is something else."""
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        return None
 
 
-def _write_whole(target: Path, write: Callable[[IO[bytes]], None]) -> str:
+def _write_whole(target: Path, write: Callable[[IO[bytes]], object]) -> str:
     """Write a file under a temporary name and rename it, so that a file of the right name is always whole."""
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    with _storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with partial.open("wb") as stream:
@@ -201,8 +210,14 @@ def _write_whole(target: Path, write: Callable[[IO[bytes]], None]) -> str:
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
+    return str(target)
+
+
+@contextmanager
+def _storage_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise StorageError(
             f"cannot write {target}: {error.strerror or error}; choose a folder with space and permission to write"
         ) from error
-    return str(target)

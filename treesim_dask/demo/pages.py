@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html import escape
 from random import Random
@@ -14,6 +14,9 @@ from treesim_dask.demo.themes import Template, load_theme
 
 _CRAWL_START = datetime(2026, 1, 5, tzinfo=UTC)
 _PAGES_PER_SECOND = 5
+
+# Pages with as many items and the same blocks as others of their site: lists cut at a fixed length, for instance.
+_STANDARD_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +57,18 @@ class DemoPage:
 
 @dataclass(frozen=True, slots=True)
 class PagePlan:
-    """What is known of a page before it is rendered, and the random numbers to go on with."""
+    """What is known of a page before it is rendered: where it belongs and what it is filled with from which row on."""
 
     number: int
     url: str
     site: Site
     template: Template
     row: int
-    rng: Random
+    filling: Filling
 
 
 def plan_page(seed: int, number: int) -> PagePlan:
-    """Choose site, template and URL of a page: a hundredth of the work of making it.
+    """Choose site, template and URL of a page: a small part of the work of making it.
 
     Examples
     --------
@@ -78,9 +81,11 @@ def plan_page(seed: int, number: int) -> PagePlan:
     templates = load_theme(site.theme, site.habit)
     template = templates[int(rng.random() * len(templates))]
     row = int(rng.random() * N_ROWS)
+    layout = Random(f"layout of {template.label} on {site.host}") if rng.random() < _STANDARD_SHARE else rng
     constants = {**site.constants, "page.number": str(number)}
-    (path,) = template.path.render(Filling(text_columns(site.language), constants, rng.random, site.draws), row, 1)
-    return PagePlan(number, f"https://{site.host}{path}", site, template, row, rng)
+    filling = Filling(text_columns(site.language), constants, layout.random, rng.random, site.draws)
+    (path,) = template.path.render(filling, row, 1)
+    return PagePlan(number, f"https://{site.host}{path}", site, template, row, filling)
 
 
 def demo_page(seed: int, number: int) -> DemoPage:
@@ -94,17 +99,15 @@ def demo_page(seed: int, number: int) -> DemoPage:
     """
     plan = plan_page(seed, number)
     site = plan.site
-    date = page_date(number)
-    text = _render(plan, date)
     declared = f"; charset={site.charset_label}" if site.declares_charset else ""
     return DemoPage(
         number=number,
         url=plan.url,
         template=plan.template.label,
         site=site,
-        html=site.encode(text, big_endian=plan.row % 2 == 1),
+        html=site.encode(_render(plan), big_endian=plan.row % 2 == 1),
         content_type=f"text/html{declared}",
-        date=date,
+        date=page_date(number),
     )
 
 
@@ -113,15 +116,14 @@ def page_date(number: int) -> datetime:
     return _CRAWL_START + timedelta(seconds=number // _PAGES_PER_SECOND)
 
 
-def _render(plan: PagePlan, date: datetime) -> str:
-    columns = text_columns(plan.site.language)
+def _render(plan: PagePlan) -> str:
+    columns, title = plan.filling.columns, plan.template.title
+    known = plan.filling.constants
     constants = {
-        **plan.site.constants,
-        "page.number": str(plan.number),
+        **known,
         "page.url": escape(plan.url),
-        "page.day": date.strftime("%d.%m.%Y"),
+        "page.day": page_date(plan.number).strftime("%d.%m.%Y"),
+        "page.title": columns[title][plan.row] if title in columns else known[title],
     }
-    title = plan.template.title
-    constants["page.title"] = columns[title][plan.row] if title in columns else constants[title]
-    filling = Filling(columns, constants, plan.rng.random, plan.site.draws)
-    return plan.template.html.render(filling, plan.row, 1)[0]
+    (text,) = plan.template.html.render(replace(plan.filling, constants=constants), plan.row, 1)
+    return text

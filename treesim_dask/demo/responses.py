@@ -6,6 +6,7 @@ import json
 import zlib
 from dataclasses import dataclass, field
 from datetime import datetime
+from email.utils import format_datetime
 from random import Random
 
 from treesim_dask.demo.pages import DemoPage, page_date
@@ -49,7 +50,7 @@ class Response:
     def http_bytes(self) -> bytes:
         """Status line, headers and body."""
         lines = [f"HTTP/1.1 {self.status}", *(f"{name}: {value}" for name, value in self.headers)]
-        lines += (f"Server: {self.site.server}", f"Date: {self.date:%a, %d %b %Y %H:%M:%S} GMT")
+        lines += (f"Server: {self.site.server}", f"Date: {format_datetime(self.date, usegmt=True)}")
         if ("Transfer-Encoding", "chunked") not in self.headers:
             lines.append(f"Content-Length: {len(self.body)}")
         return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + self.body

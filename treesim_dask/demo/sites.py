@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from random import Random
 
 from treesim_dask.demo.tables import between, interface_labels, pick, text_columns
@@ -131,12 +132,8 @@ def make_site(seed: int, number: int) -> Site:
 
 def _draw_from(rng: Random, shares: Mapping[str, int]) -> str:
     """Draw a name, each with its share in hundredths."""
-    rest = rng.random() * 100
-    for name, share in shares.items():
-        rest -= share
-        if rest < 0:
-            break
-    return name
+    place = int(rng.random() * sum(shares.values()))
+    return next(name for name, end in zip(shares, accumulate(shares.values()), strict=True) if place < end)
 
 
 def _host(seed: int, number: int, theme: str) -> str:

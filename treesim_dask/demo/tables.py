@@ -7,7 +7,7 @@ and picture of one product), and so a list of n items is n neighbouring rows: on
 from __future__ import annotations
 
 import unicodedata
-from functools import lru_cache
+from functools import cache
 from random import Random
 
 from treesim_dask.demo.words import LABEL_NAMES, LANGUAGES, Language
@@ -33,7 +33,7 @@ def between(rng: Random, low: int, high: int) -> int:
     return low + int(rng.random() * (high - low + 1))
 
 
-@lru_cache(maxsize=None)
+@cache
 def text_columns(code: str) -> Columns:
     """Return all columns of a language, each long enough to slice `N_ROWS` values from any row.
 
@@ -54,7 +54,7 @@ def text_columns(code: str) -> Columns:
     return columns
 
 
-@lru_cache(maxsize=None)
+@cache
 def interface_labels(code: str) -> dict[str, str]:
     """Return the words of the user interface, by field name.
 
@@ -74,7 +74,7 @@ def make_slug(text: str, number: int) -> str:
     >>> make_slug("Schöne Küche", 7), make_slug("橋", 7)
     ('schone-kuche', 'item-7')
     """
-    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    ascii_text = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore").decode().lower()
     return "-".join("".join(c if c.isalnum() else " " for c in ascii_text).split()) or f"item-{number}"
 
 

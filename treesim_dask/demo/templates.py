@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from treesim_dask.demo.tables import N_ROWS, Columns
@@ -42,7 +43,9 @@ class Filling:
     constants
         Values that are the same all over the page, by field name.
     draw
-        Returns a float in [0, 1), another at each call.
+        Returns a float in [0, 1), another at each call: decides how the page is built.
+    draw_row
+        The same for the rows it is filled from: pages built alike need not read alike.
     site_draws
         `N_SITE_DRAWS` floats in [0, 1), the same for all pages of a site.
     """
@@ -50,6 +53,7 @@ class Filling:
     columns: Columns
     constants: Mapping[str, str]
     draw: Callable[[], float]
+    draw_row: Callable[[], float]
     site_draws: tuple[float, ...]
 
 
@@ -122,17 +126,13 @@ class Repeat:
         low, spread = self.low, self.high - self.low + 1
         if self.site_draw is not None:
             value = filling.site_draws[self.site_draw]
-            blocks = self.block.render(filling, int(value * N_ROWS), low + int(value * spread))
-            return ["".join(blocks)] * n
-        draw = filling.draw
-        row = int(draw() * N_ROWS)
-        if n == 1:
-            return ["".join(self.block.render(filling, row, low + int(draw() * spread)))]
-        ends = [0]
-        for _ in range(n):
-            ends.append(ends[-1] + low + int(draw() * spread))
+            row, counts = int(value * N_ROWS), [low + int(value * spread)] * n
+        else:
+            draw = filling.draw
+            row, counts = int(filling.draw_row() * N_ROWS), [low + int(draw() * spread) for _ in range(n)]
+        ends = list(accumulate(counts, initial=0))
         blocks = self.block.render(filling, row, ends[-1])
-        return ["".join(blocks[start:end]) for start, end in zip(ends, ends[1:], strict=False)]
+        return ["".join(blocks[start:end]) for start, end in pairwise(ends)]
 
 
 def compile_template(source: str, widgets: Mapping[str, str] | None = None) -> Node:
@@ -148,7 +148,7 @@ def compile_template(source: str, widgets: Mapping[str, str] | None = None) -> N
     Examples
     --------
     >>> template = compile_template("<ul>{{*2-2}}<li>{{fruit.name}}</li>{{/}}</ul>")
-    >>> filling = Filling({"fruit.name": ["fig"] * 2 * N_ROWS}, {}, lambda: 0.5, ())
+    >>> filling = Filling({"fruit.name": ["fig"] * 2 * N_ROWS}, {}, lambda: 0.5, lambda: 0.5, ())
     >>> template.render(filling, 0, 1)
     ['<ul><li>fig</li><li>fig</li></ul>']
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -83,7 +83,7 @@ def theme_names() -> tuple[str, ...]:
     return tuple(sorted(stem for stem in stems if stem != "widgets"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_theme(name: str, habit: str = "tidy") -> tuple[Template, ...]:
     """Return the templates of a theme, written with a habit.
 

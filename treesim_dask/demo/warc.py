@@ -14,8 +14,10 @@ from urllib.parse import urlsplit
 
 from treesim_dask.demo.responses import Response
 
-# Half the time of level 6 for a seventh more bytes.
+# Level 6 takes half as long again and saves a twentieth of the bytes.
 _LEVEL = 3
+# Setting up zlib's usual 256 KB takes longer than compressing a request: short WARC records get a window of 1 KB.
+_SHORT_BYTES = 1024
 _REVISIT_PROFILE = "http://netpreserve.org/warc/1.0/revisit/identical-payload-digest"
 
 Headers = Iterable[tuple[str, str]]
@@ -138,5 +140,11 @@ def _gzip_record(kind: str, date: datetime, headers: Headers, content_type: str,
     lines = [f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Date: {date:%Y-%m-%dT%H:%M:%SZ}"]
     lines += (f"{name}: {value}" for name, value in headers)
     lines.append(f"Content-Length: {len(block)}\r\nContent-Type: {content_type}\r\n\r\n")
-    # wbits 31: a gzip member, whose time stamp zlib leaves at 0
-    return zlib.compress("\r\n".join(lines).encode("ascii") + block + b"\r\n\r\n", _LEVEL, wbits=31)
+    return _gzip_member("\r\n".join(lines).encode("ascii") + block + b"\r\n\r\n")
+
+
+def _gzip_member(content: bytes) -> bytes:
+    """Compress to one gzip member, whose time stamp zlib leaves at 0."""
+    window_bits, memory_level = (10, 4) if len(content) <= _SHORT_BYTES else (15, 8)
+    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, 16 + window_bits, memory_level)
+    return compressor.compress(content) + compressor.flush()
