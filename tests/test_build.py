@@ -100,7 +100,7 @@ def test_limit_and_sample(demo_archives, client, tmp_path):
 def test_segments_without_a_manifest_are_not_built_upon(demo_archives, demo_index, client, tmp_path):
     shutil.copytree(demo_index, tmp_path / "copy")
     (tmp_path / "copy" / "index.json").unlink()
-    with pytest.raises(IndexFormatError, match="no index.json"):
+    with pytest.raises(IndexFormatError, match=r"no index\.json"):
         build(demo_archives, str(tmp_path / "copy"), client=client)
 
 

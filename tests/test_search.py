@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import shape_batch, shape_rows, write_segment
 
@@ -35,8 +35,9 @@ def brute_force(rows, query, metric, k):
     return sorted(found, key=lambda f: (sign * f[0], f[1], f[2]))[:k]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=60)
 @given(
+    metric=st.sampled_from(sorted(METRICS)),
     segments=st.lists(st.lists(shape_rows(max_branch=12, max_size=8).filter(bool), max_size=6), min_size=1, max_size=3),
     query=shape_rows(max_branch=12, max_size=8).filter(bool),
     k=st.integers(1, 8),

@@ -131,7 +131,7 @@ class Segment:
         return Candidates(distinct, np.append(starts, len(shapes)).astype(np.int64), bands[order])
 
     def _shapes_in_bucket(self, band: int, key: int) -> Int64Array:
-        groups = [g for g, least, greatest in self._band_groups[band] if least <= key <= greatest]
+        groups = [g for g, least, greatest in self._band_groups.get(band, []) if least <= key <= greatest]
         if not groups:
             return np.empty(0, np.int64)
         rows = self._bands.read_row_groups(groups, columns=["bucket", "shape"])

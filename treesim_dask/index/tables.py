@@ -114,7 +114,7 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
     encoding = {"bucket": "DELTA_BINARY_PACKED", "shape": "DELTA_BINARY_PACKED"}
     options: dict[str, Any] = {"use_dictionary": ["band"], "column_encoding": encoding}
     with pq.ParquetWriter(path, BAND_SCHEMA, compression="zstd", compression_level=5, **options) as writer:
-        for band in range(keys.shape[1]):
+        for band in range(keys.shape[1] if len(keys) else 0):
             order = np.argsort(keys[:, band], kind="stable")
             columns = [np.full(len(order), band, np.uint16), keys[order, band], order.astype(np.uint32)]
             table = pa.table(dict(zip(BAND_SCHEMA.names, columns, strict=True)), schema=BAND_SCHEMA)
