@@ -27,6 +27,7 @@ _GENERIC_TYPES = {
     "", "*/*", "application/octet-stream", "application/unknown", "application/x-unknown", "unknown/unknown",
     "content/unknown", "unknown", "no-type", "none", "text", "text/unknown", "text/xml", "application/xml",
 }  # fmt: skip
+_MEDIA_TYPE_END = re.compile(r"[;,\s]")  # "text/html charset=utf-8" does occur
 _SNIFF_BYTES = 2048
 _DATE = re.compile(  # WARC 1.1 allows dates that stop at any level
     r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
@@ -145,7 +146,7 @@ def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None
         return reasons.TOO_SHORT, b""
     html = to_parser_bytes(decoded, response.content_type)
     head = html[:_SNIFF_BYTES]
-    if response.content_encoding and decoded is body and looks_binary(head):
+    if response.content_encoding and decoded is body and looks_binary(head) and not looks_like_html(head):
         return reasons.DAMAGED_BODY, b""
     if _media_type(response.content_type) in _GENERIC_TYPES and not looks_like_html(head):
         return reasons.CONTENT_TYPE, b""
@@ -292,7 +293,7 @@ def _max_content(page_filter: PageFilter) -> int:
 
 
 def _media_type(content_type: str) -> str:
-    return content_type.partition(";")[0].partition(",")[0].strip().lower()
+    return _MEDIA_TYPE_END.split(content_type.strip(), maxsplit=1)[0].lower()
 
 
 def _may_be_html(content_type: str) -> bool:

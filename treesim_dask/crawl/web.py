@@ -96,8 +96,11 @@ class WebStream:
 
     def close(self) -> None:
         """Give the connection up."""
+        _run(self._close(), self._asked_url)
+
+    async def _close(self) -> None:
         self._answer.close()
-        _run(self._session.close(), self._asked_url)
+        await self._session.close()
 
 
 def open_url(url: str, options: RequestOptions, *, start: int = 0, end: int | None = None) -> WebStream:
@@ -116,6 +119,7 @@ async def _open(url: str, options: RequestOptions, start: int, end: int | None) 
     try:
         answer = await session.get(url, headers=headers, max_redirects=options.max_redirects)
         if answer.status >= 300 and not (answer.status == 416 and start == 0):  # 416 at 0: a file of 0 bytes
+            answer.close()
             raise _refusal(url, answer.status, answer.reason)
         return WebStream(session, answer, url)
     except BaseException:
