@@ -143,6 +143,7 @@ class TestRoundTrip:
 
 
 GZIP_BODY = gzip.compress(PAGE, mtime=0)
+BROKEN_GZIP = b"\x1f\x8b\x08\x00\x00broken"
 QUIRKS = {
     "headers claim gzip, body is plain": http_response(Content_Encoding="gzip"),
     "headers claim brotli, body is plain": http_response(Content_Encoding="br"),
@@ -237,7 +238,12 @@ class TestFilter:
             ),
             (http_response(), PageFilter(hosts=("example.com",)), reasons.HOST),
             (http_response(), PageFilter(url_pattern="/shop/"), reasons.URL_PATTERN),
-            (http_response(b"\x1f\x8b\x08\x00\x00broken", Content_Encoding="gzip"), EVERYTHING, reasons.DAMAGED_BODY),
+            (http_response(BROKEN_GZIP, Content_Encoding="gzip"), EVERYTHING, reasons.DAMAGED_BODY),
+            (
+                http_response(chunked(BROKEN_GZIP), Content_Encoding="gzip", Transfer_Encoding="chunked"),
+                EVERYTHING,
+                reasons.DAMAGED_BODY,
+            ),
         ],
     )
     def test_a_page_left_out_has_a_reason_and_an_offset(
@@ -324,7 +330,13 @@ class TestDamage:
 
     @pytest.mark.parametrize(
         ("data", "said"),
-        [(b"", "0 bytes"), (b"hello" * 100, "neither"), (gzip.compress(b"hello"), "neither"), (b"PK\x03\x04xx", "zip")],
+        [
+            (b"", "0 bytes"),
+            (GZIP_BODY[:12] + b"xxxx", "damaged"),
+            (b"hello" * 100, "neither"),
+            (gzip.compress(b"hello"), "neither"),
+            (b"PK\x03\x04xx", "zip"),
+        ],
     )
     def test_what_is_no_archive_is_an_error(self, tmp_path: Path, data: bytes, said: str) -> None:
         with pytest.raises(SourceError, match=said):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.crawl_archives import CONTENT_ENCODINGS, chunked
-from treesim_dask.crawl.bodies import BodyTooLong, decode_body, join_chunks
+from treesim_dask.crawl.bodies import BodyTooLong, join_chunks, undo_content_encoding, undo_transfer_encoding
 from treesim_dask.crawl.charset import to_parser_bytes
 
 HTML = "<html><body><p class='ä'>Grüße, 世界</p></body></html>"
@@ -20,19 +20,19 @@ def test_chunks_join_to_the_body(body: bytes, n_bytes: int) -> None:
 
 @given(st.binary(min_size=1), st.sampled_from(sorted(CONTENT_ENCODINGS)))
 def test_encodings_are_undone(body: bytes, encoding: str) -> None:
-    assert decode_body(CONTENT_ENCODINGS[encoding](body), "", encoding, 10**6) == body
+    assert undo_content_encoding(CONTENT_ENCODINGS[encoding](body), encoding, 10**6) == body
 
 
 @given(st.binary(), st.sampled_from([*sorted(CONTENT_ENCODINGS), "x-gzip", "identity", "nonsense", "gzip, br"]))
 def test_any_bytes_under_any_header(body: bytes, encoding: str) -> None:
-    assert len(decode_body(body, "chunked", encoding, 10**7)) <= 10**7
+    assert len(undo_content_encoding(undo_transfer_encoding(body, "chunked", 10**7), encoding, 10**7)) <= 10**7
 
 
 @pytest.mark.parametrize("encoding", [name for name in CONTENT_ENCODINGS if name])
 def test_a_bomb_does_not_go_off(encoding: str) -> None:
-    bomb = CONTENT_ENCODINGS[encoding](bytes(50 * 2**20))
+    bomb = CONTENT_ENCODINGS[encoding](bytes(20 * 2**20))
     with pytest.raises(BodyTooLong):
-        decode_body(bomb, "", encoding, 2**20)
+        undo_content_encoding(bomb, encoding, 2**20)
 
 
 @pytest.mark.parametrize(

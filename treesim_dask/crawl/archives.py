@@ -98,7 +98,9 @@ class ArchiveReader:
             if response is not None:
                 yield response
         if not self._n_records:
-            raise _no_archive(self._raw.url, "is neither WARC nor ARC")
+            is_damaged = not {reasons.DAMAGED_COMPRESSION, reasons.TRUNCATED}.isdisjoint(self._skipped.reason)
+            what = "is damaged: not one WARC record can be read" if is_damaged else "is neither WARC nor ARC"
+            raise _no_archive(self._raw.url, what)
 
     def _next_record(self) -> bool:
         """Go to the next WARC record, in this member or the next; False at the end of the file."""

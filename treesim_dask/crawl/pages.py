@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
 from treesim_dask.crawl.archives import ArchiveReader, Response
-from treesim_dask.crawl.bodies import BodyTooLong, decode_body
+from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
 from treesim_dask.crawl.streams import ByteStream, open_stream, read_range, stream_bytes
@@ -137,9 +137,9 @@ def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | N
 
 
 def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
-    body = response.body or b""
     try:
-        decoded = decode_body(body, response.transfer_encoding, response.content_encoding, page_filter.max_bytes)
+        body = undo_transfer_encoding(response.body or b"", response.transfer_encoding, page_filter.max_bytes)
+        decoded = undo_content_encoding(body, response.content_encoding, page_filter.max_bytes)
     except BodyTooLong:
         return reasons.TOO_LONG, b""
     if len(decoded) < page_filter.min_bytes:

@@ -113,8 +113,9 @@ async def _open(url: str, options: RequestOptions, start: int, end: int | None) 
     if start or end is not None:
         headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
     timeout = aiohttp.ClientTimeout(options.total_timeout, sock_connect=options.timeout, sock_read=options.timeout)
+    # aiohttp drops what it has buffered when a connection breaks: a small buffer loses little
     session = aiohttp.ClientSession(
-        timeout=timeout, auto_decompress=False, trust_env=True, read_bufsize=2**20, **options.client_kwargs
+        timeout=timeout, auto_decompress=False, trust_env=True, read_bufsize=2**16, **options.client_kwargs
     )
     try:
         answer = await session.get(url, headers=headers, max_redirects=options.max_redirects)
