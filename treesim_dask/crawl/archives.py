@@ -98,7 +98,9 @@ class ArchiveReader:
             if response is not None:
                 yield response
         if not self._n_records:
-            raise _no_archive(self._raw.url, "is neither WARC nor ARC")
+            is_damaged = not {reasons.DAMAGED_COMPRESSION, reasons.TRUNCATED}.isdisjoint(self._skipped.reason)
+            what = "is damaged: not one WARC record can be read" if is_damaged else "is neither WARC nor ARC"
+            raise _no_archive(self._raw.url, what)
 
     def _next_record(self) -> bool:
         """Go to the next WARC record, in this member or the next; False at the end of the file."""
@@ -122,29 +124,35 @@ class ArchiveReader:
             self._note(reasons.DAMAGED_HEADER, start, begins_member)
             return None
         self._n_records += 1
+        is_response = _is_http_response(record)
         content_start = members.position
-        content, n_read = self._read_content(record)
+        content, n_read = self._read_content(record, is_response)
         end = members.position
         if n_read < record.length:
             found = members.find_record(content_start)
-            at_end_of_file = not found and not members.is_compressed
-            self._note(reasons.TRUNCATED if at_end_of_file else reasons.WRONG_LENGTH, start, begins_member)
+            is_cut = not found and not members.is_compressed
+            self._note(reasons.TRUNCATED if is_cut else reasons.WRONG_LENGTH, start, begins_member)
             return None
-        if not self._ends_well() and self._find_true_end(content_start, start, begins_member) < end:
-            return None  # the next WARC record begins inside what was taken for content
-        if not _is_http_response(record):
+        if not self._is_followed(start, content_start, end, begins_member) or not is_response:
             return None
         return self._make_response(record, content, *self._extent(start, end, begins_member))
 
-    def _ends_well(self) -> bool:
-        """Say whether the member ends or another WARC record begins here, where one should."""
-        self._members.skip_newlines()
-        return self._members.at_member_end() or begins_record(self._members.peek(MAX_START_LINE))
-
-    def _find_true_end(self, content_start: int, start: int, begins_member: bool) -> int:
-        self._members.find_record(content_start)
-        self._note(reasons.WRONG_LENGTH, start, begins_member)
-        return self._members.position
+    def _is_followed(self, start: int, content_start: int, end: int, begins_member: bool) -> bool:
+        """Go to what follows a WARC record; False if the next one begins inside what was taken for its content."""
+        members = self._members
+        members.skip_newlines()
+        following = members.position
+        if members.at_member_end() or begins_record(members.peek(MAX_START_LINE)):
+            return True
+        found = members.find_record(content_start)
+        if found and members.position < end:
+            self._note(reasons.WRONG_LENGTH, start, begins_member)
+            return False
+        if following - end >= 2:  # well separated: the damage lies in what follows
+            self._note(reasons.DAMAGED_HEADER, following, begins_member=False)
+        else:
+            self._note(reasons.WRONG_LENGTH, start, begins_member)
+        return True
 
     def _pass_damaged_member(self, damage: DamagedMember) -> None:
         """Go on at the next member that is whole."""
@@ -158,18 +166,20 @@ class ArchiveReader:
         self._skipped.add(reason, self._raw.url, offset)
 
     def _parse_header(self) -> Any:
-        header = _HeaderLines(self._members)
+        """Parse the header at the position and move behind it."""
+        lines = BytesIO(self._members.peek_header(_MAX_HEADER_BYTES))
         try:
-            record = self._loader.parse_record_stream(header, no_record_parse=True)
+            record = self._loader.parse_record_stream(lines, no_record_parse=True)
         except (ArchiveLoadFailed, EOFError, ValueError) as error:
             raise _BrokenRecord from error
         if record.length is None:
             raise _BrokenRecord
+        self._members.skip(lines.tell())
         return record
 
-    def _read_content(self, record: Any) -> tuple[bytes, int]:
+    def _read_content(self, record: Any, is_response: bool) -> tuple[bytes, int]:
         """Return the content, of a very long response its beginning, and how long it is in the file."""
-        if not _is_http_response(record):
+        if not is_response:
             return b"", self._members.skip(record.length)
         is_long = record.length > self._max_content
         content = self._members.read(_LONG_HEAD_BYTES if is_long else record.length)
@@ -220,19 +230,6 @@ def _open_archive(raw: ByteStream) -> MemberStream:
 
 def _no_archive(url: str, what: str) -> SourceError:
     return SourceError(f"{url} {what}: give archives of web pages, or HTML files")
-
-
-class _HeaderLines:
-    """The lines of a header for warcio's parser, with an end even where the file has no line ends."""
-
-    def __init__(self, members: MemberStream) -> None:
-        self._members = members
-        self._n_left = _MAX_HEADER_BYTES
-
-    def readline(self) -> bytes:
-        line = self._members.readline(self._n_left)
-        self._n_left -= len(line)
-        return line
 
 
 def _url_of(record: Any) -> str:

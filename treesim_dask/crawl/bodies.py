@@ -20,33 +20,44 @@ class BodyTooLong(Exception):
     """A body that decodes to more bytes than allowed."""
 
 
-def decode_body(body: bytes, transfer_encoding: str, content_encoding: str, max_bytes: int) -> bytes:
-    """Undo what HTTP did to a body.
+def undo_transfer_encoding(body: bytes, field: str, max_bytes: int) -> bytes:
+    """Undo what the transport did to a body: chunks, rarely compression.
 
     Parameters
     ----------
     body
         As archived.
-    transfer_encoding, content_encoding
-        The header fields, as written; several encodings are undone last first.
+    field
+        The header field, as written; several encodings are undone last first.
     max_bytes
-        A longer result raises `BodyTooLong`, before it takes much memory.
+        A longer result of a decompression raises `BodyTooLong`, before it takes much memory.
+
+    Examples
+    --------
+    >>> undo_transfer_encoding(b"4\\r\\nWiki\\r\\n0\\r\\n\\r\\n", "chunked", 100)
+    b'Wiki'
+    """
+    for name in reversed(_names(field)):
+        body = join_chunks(body) if name == "chunked" else _undo(name, body, max_bytes)
+    return body
+
+
+def undo_content_encoding(body: bytes, field: str, max_bytes: int) -> bytes:
+    """Undo the compression of a body.
 
     Returns
     -------
     bytes
-        The body; of a body that breaks off, what could be decoded.
+        The decoded body; of a body that breaks off, what could be decoded; `body` itself, if nothing could.
 
     Examples
     --------
-    >>> decode_body(b"4\\r\\nWiki\\r\\n0\\r\\n\\r\\n", "chunked", "", 100)
-    b'Wiki'
-    >>> decode_body(b"<p>not gzip</p>", "", "gzip", 100)
+    >>> undo_content_encoding(zlib.compress(b"<p>"), "deflate", 100)
+    b'<p>'
+    >>> undo_content_encoding(b"<p>not gzip</p>", "gzip", 100)
     b'<p>not gzip</p>'
     """
-    for name in reversed(_names(transfer_encoding)):
-        body = join_chunks(body) if name == "chunked" else _undo(name, body, max_bytes)
-    for name in reversed(_names(content_encoding)):
+    for name in reversed(_names(field)):
         body = _undo(name, body, max_bytes)
     if len(body) > max_bytes:
         raise BodyTooLong

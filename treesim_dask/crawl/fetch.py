@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from treesim_dask.crawl.bodies import BodyTooLong, decode_body
+from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
 from treesim_dask.crawl.web import RequestFailed, RequestOptions, open_url
@@ -42,14 +42,13 @@ def fetch_page(url: str, *, timeout: float = 20.0, max_bytes: int = 16 * 2**20, 
     if not url.lower().startswith(("http://", "https://")):
         raise PageError(f"cannot fetch {url!r}: expected an address that begins with http:// or https://")
     options = RequestOptions(timeout, total_timeout=timeout, max_redirects=max_redirects, headers=_HEADERS)
-    too_long = PageError(f"{url} is longer than {max_bytes} bytes: save the page to a file to use it all the same")
     try:
         final_url, content_type, content_encoding, body = _download(url, options, max_bytes)
-        page = decode_body(body, "", content_encoding, max_bytes)
+        page = undo_content_encoding(body, content_encoding, max_bytes)
     except RequestFailed as failure:
         raise PageError(str(failure)) from failure
     except BodyTooLong:
-        raise too_long from None
+        raise PageError(f"{url} is longer than {max_bytes} bytes: save it to a file to use it all the same") from None
     html = to_parser_bytes(page, content_type)
     if not _is_html(html, content_type):
         raise PageError(f"{url} is {content_type or 'of no declared type'}, expected an HTML page")

@@ -22,12 +22,13 @@ from treesim_dask.crawl.sniffing import (
     ZSTD_MAGIC,
     begins_record,
 )
-from treesim_dask.crawl.streams import CHUNK_BYTES, ByteStream
+from treesim_dask.crawl.streams import CHUNK_BYTES, ByteStream, stream_bytes
 
 _GZIP_INPUT_BYTES = 2**15  # zlib copies what lies behind a member's end: little with little input
 _GZIP_OUTPUT_BYTES = 2**20
 _ZSTD_INPUT_BYTES = 2**11  # zstd has no output limit: 2 KiB decode to 64 MiB at the very most
 _NEWLINES = re.compile(rb"[\r\n]*")
+_EMPTY_LINE = re.compile(rb"\n\r{0,2}\n")
 
 
 class DamagedMember(Exception):
@@ -73,7 +74,9 @@ class GzipDecoder:
         except zlib.error as error:
             raise DamagedMember(at_end_of_file=False) from error
         self.ended = self._zlib.eof
-        return decoded, len(data) - len(self._zlib.unused_data) - len(self._zlib.unconsumed_tail)
+        # at the end of a member zlib may repeat the unused bytes as an unconsumed tail
+        n_left = len(self._zlib.unused_data if self.ended else self._zlib.unconsumed_tail)
+        return decoded, len(data) - n_left
 
 
 class ZstdDecoder:
@@ -174,7 +177,8 @@ class MemberStream:
 
     def peek(self, n_bytes: int) -> bytes:
         """Return up to `n_bytes` bytes of the member without moving."""
-        self._need(n_bytes)
+        if len(self._buffer) - self._cursor < n_bytes:
+            self._need(n_bytes)
         return bytes(memoryview(self._buffer)[self._cursor : self._cursor + n_bytes])
 
     def read(self, n_bytes: int) -> bytes:
@@ -183,15 +187,14 @@ class MemberStream:
         self._cursor += len(data)
         return data
 
-    def readline(self, max_bytes: int = 2**20) -> bytes:
-        """Return the next line with its end, cut at `max_bytes`; nothing at the end of the member."""
+    def peek_header(self, max_bytes: int) -> bytes:
+        """Return everything up to the next empty line, cut at `max_bytes`, without moving."""
         searched = self._cursor
-        while (end := self._buffer.find(b"\n", searched)) < 0:
-            searched = len(self._buffer)
-            if searched - self._cursor >= max_bytes or not self._fill():
-                end = len(self._buffer) - 1
-                break
-        return self.read(min(end + 1 - self._cursor, max_bytes))
+        while not (match := _EMPTY_LINE.search(self._buffer, searched)):
+            searched = max(self._cursor, len(self._buffer) - 3)
+            if len(self._buffer) - self._cursor >= max_bytes or not self._fill():
+                return self.peek(min(max_bytes, len(self._buffer) - self._cursor))
+        return self.peek(min(max_bytes, match.end() - self._cursor))
 
     def skip(self, n_bytes: int) -> int:
         """Pass over up to `n_bytes` bytes in bounded memory; return how many there were."""
@@ -230,9 +233,9 @@ class MemberStream:
             # a header line may lie across the end of the buffer
             self._cursor = max(self._cursor, len(self._buffer) - MAX_START_LINE)
             if self._cursor > CHUNK_BYTES:
-                del self._buffer[: self._cursor - 4]  # the empty line before a header stays visible
-                self._base += self._cursor - 4
-                self._cursor = 4
+                del self._buffer[: self._cursor - 1]  # the line end before an ARC header stays visible
+                self._base += self._cursor - 1
+                self._cursor = 1
             if not self._fill():
                 self._cursor = len(self._buffer)
                 return False
@@ -298,21 +301,23 @@ class MemberStream:
 def open_members(raw: ByteStream) -> MemberStream | None:
     """Recognise how a file is compressed by its bytes from the position on; None if it is no archive.
 
-    When the first bytes are damaged, the first whole WARC record within the first chunk tells.
+    When the first bytes are damaged, the first WARC record within the first chunk tells.
     """
-    start = raw.position
     head = bytes(raw.peek())
-    for magics, make_decoder in _codecs(raw, head):
+    codecs = _codecs(raw, head)
+    for magics, make_decoder in codecs:
         if head.startswith(magics):
             return MemberStream(raw, magics, make_decoder)
-    if begins_record(head) or RECORD_START_INSIDE.search(head):
+    if begins_record(head):
         return MemberStream(raw, (), PlainDecoder)
-    for magics, make_decoder in _codecs(raw, head):
-        members = MemberStream(raw, magics, make_decoder)
-        if members.find_member(start):
-            raw.seek(start)
-            return MemberStream(raw, magics, make_decoder)
-    return None
+    starts: list[tuple[int, MemberStream]] = []
+    for magics, make_decoder in codecs:
+        members = MemberStream(stream_bytes(raw.url, head), magics, make_decoder)
+        if members.find_member(0):
+            starts.append((members.member_offset, MemberStream(raw, magics, make_decoder)))
+    if match := RECORD_START_INSIDE.search(head):
+        starts.append((match.start(), MemberStream(raw, (), PlainDecoder)))
+    return min(starts, key=lambda start: start[0])[1] if starts else None
 
 
 def _codecs(raw: ByteStream, head: bytes) -> list[tuple[tuple[bytes, ...], Callable[[], Decoder]]]:

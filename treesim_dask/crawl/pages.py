@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
 from treesim_dask.crawl.archives import ArchiveReader, Response
-from treesim_dask.crawl.bodies import BodyTooLong, decode_body
+from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
 from treesim_dask.crawl.streams import ByteStream, open_stream, read_range, stream_bytes
@@ -27,6 +27,7 @@ _GENERIC_TYPES = {
     "", "*/*", "application/octet-stream", "application/unknown", "application/x-unknown", "unknown/unknown",
     "content/unknown", "unknown", "no-type", "none", "text", "text/unknown", "text/xml", "application/xml",
 }  # fmt: skip
+_MEDIA_TYPE_END = re.compile(r"[;,\s]")  # "text/html charset=utf-8" does occur
 _SNIFF_BYTES = 2048
 _DATE = re.compile(  # WARC 1.1 allows dates that stop at any level
     r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
@@ -136,16 +137,16 @@ def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | N
 
 
 def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
-    body = response.body or b""
     try:
-        decoded = decode_body(body, response.transfer_encoding, response.content_encoding, page_filter.max_bytes)
+        body = undo_transfer_encoding(response.body or b"", response.transfer_encoding, page_filter.max_bytes)
+        decoded = undo_content_encoding(body, response.content_encoding, page_filter.max_bytes)
     except BodyTooLong:
         return reasons.TOO_LONG, b""
     if len(decoded) < page_filter.min_bytes:
         return reasons.TOO_SHORT, b""
     html = to_parser_bytes(decoded, response.content_type)
     head = html[:_SNIFF_BYTES]
-    if response.content_encoding and decoded is body and looks_binary(head):
+    if response.content_encoding and decoded is body and looks_binary(head) and not looks_like_html(head):
         return reasons.DAMAGED_BODY, b""
     if _media_type(response.content_type) in _GENERIC_TYPES and not looks_like_html(head):
         return reasons.CONTENT_TYPE, b""
@@ -292,7 +293,7 @@ def _max_content(page_filter: PageFilter) -> int:
 
 
 def _media_type(content_type: str) -> str:
-    return content_type.partition(";")[0].partition(",")[0].strip().lower()
+    return _MEDIA_TYPE_END.split(content_type.strip(), maxsplit=1)[0].lower()
 
 
 def _may_be_html(content_type: str) -> bool:

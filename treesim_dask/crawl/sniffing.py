@@ -9,15 +9,17 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZSTD_DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"  # the skippable frame that opens a .warc.zst with a dictionary
 
 # A header line begins a WARC record. Versions 0.17, 0.18, 1.0 and 1.1 are in use.
-_WARC_LINE = rb"WARC/\d\.\d{1,2}[ \t]*\r?\n"
+_WARC_LINE = rb"WARC/\d\.\d{1,2}[ \t]*\r{0,2}\n"
 # An ARC header line: URL, IP address, 14-digit date, content type, length. Spaces in URLs do occur.
 _ARC_LINE = (
-    rb"[a-zA-Z][a-zA-Z0-9+.-]{1,15}:[^\r\n]{1,4096} [0-9a-fA-F.:]{3,45} \d{8,17} [^\s]{1,128} \d{1,15}[ \t]*\r?\n"
+    rb"[a-zA-Z][a-zA-Z0-9+.-]{1,15}:[^\r\n]{1,4096} (?:[0-9a-fA-F.:]{3,45}|-) (?:\d{8,17}|-)"
+    rb" \S{1,128} \d{1,15}[ \t]*\r?\n"
 )
 
 RECORD_START = re.compile(rb"(?:" + _WARC_LINE + rb"|" + _ARC_LINE + rb")")
-# Inside a stream a WARC header follows an empty line, an ARC header a line end.
-RECORD_START_INSIDE = re.compile(rb"(?:(?<=\n\n)|(?<=\n\r\n))" + _WARC_LINE + rb"|(?<=\n)" + _ARC_LINE)
+# Where a WARC record begins in the middle of things: the line before may be damaged, so that a header field on the
+# next line counts as proof, not a line end before.
+RECORD_START_INSIDE = re.compile(_WARC_LINE + rb"(?=[A-Za-z][A-Za-z-]*:)|(?<=\n)" + _ARC_LINE)
 MAX_START_LINE = 4400
 
 _LEADING_NOISE = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|<!--.*?-->|<\?.*?\?>)*", re.DOTALL)

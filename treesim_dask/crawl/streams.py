@@ -8,6 +8,7 @@ that ends at that size is whole, or was cut before it was stored.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -107,20 +108,24 @@ class ByteStream:
         self.close()
 
     def _read_chunk(self) -> bytes:
+        """Return the next chunk, whole unless the file ends; after trouble what came before, the next call meets it."""
         while True:
+            chunk = bytearray()
             try:
                 connection = self._connection or self._open()
-                chunk = connection.read(self._n_wanted())
+                n_wanted = self._n_wanted()
+                while len(chunk) < n_wanted and (piece := connection.read(n_wanted - len(chunk))):
+                    chunk += piece
                 if not chunk and self._is_incomplete():
-                    raise RequestFailed(
-                        f"{self.url} ended after {self.position} of {self.size} bytes: the connection broke",
-                        is_temporary=True,
-                    )
-                self._n_failures = 0
-                return chunk
+                    ended = f"{self.url} ended after {self.position} of {self.size} bytes: the connection broke"
+                    raise RequestFailed(ended, is_temporary=True)
             except RequestFailed as failure:
-                self._disconnect()
-                self._wait_or_give_up(failure)
+                if not chunk:
+                    self._disconnect()
+                    self._wait_or_give_up(failure)
+                    continue
+            self._n_failures = 0
+            return bytes(chunk)
 
     def _n_wanted(self) -> int:
         return CHUNK_BYTES if self._end is None else min(CHUNK_BYTES, self._end - self.position)
@@ -233,7 +238,7 @@ def explain_failure(url: str, error: BaseException) -> SourceError:
     if isinstance(error, RequestFailed):
         return SourceError(str(error))
     detail = " ".join(str(error).split()) or type(error).__name__
-    if url.startswith(("s3://commoncrawl/", "s3a://commoncrawl/")):
+    if url.startswith("s3://commoncrawl/") and not isinstance(error, FileNotFoundError):
         return SourceError(f"cannot read {url}: {detail}: {_COMMON_CRAWL_HINT}")
     match error:
         case FileNotFoundError():
@@ -319,5 +324,7 @@ def _open_s3(fs: Any, path: str, url: str, position: int, end: int | None) -> Co
     try:
         answer = sync(fs.loop, fs._call_s3, "get_object", Bucket=bucket, Key=key, **options)
     except Exception as error:  # botocore's errors have no common base with OSError
+        if position == 0 and isinstance(error, OSError) and error.errno == errno.EINVAL:  # no byte 0: an empty object
+            return _FileConnection(BytesIO(), url, 0, 0)
         raise explain_failure(url, error) from error
     return _S3Connection(fs, answer, url)

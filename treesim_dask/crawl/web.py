@@ -96,8 +96,11 @@ class WebStream:
 
     def close(self) -> None:
         """Give the connection up."""
+        _run(self._close(), self._asked_url)
+
+    async def _close(self) -> None:
         self._answer.close()
-        _run(self._session.close(), self._asked_url)
+        await self._session.close()
 
 
 def open_url(url: str, options: RequestOptions, *, start: int = 0, end: int | None = None) -> WebStream:
@@ -110,12 +113,14 @@ async def _open(url: str, options: RequestOptions, start: int, end: int | None) 
     if start or end is not None:
         headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
     timeout = aiohttp.ClientTimeout(options.total_timeout, sock_connect=options.timeout, sock_read=options.timeout)
+    # aiohttp drops what it has buffered when a connection breaks: a small buffer loses little
     session = aiohttp.ClientSession(
-        timeout=timeout, auto_decompress=False, trust_env=True, read_bufsize=2**20, **options.client_kwargs
+        timeout=timeout, auto_decompress=False, trust_env=True, read_bufsize=2**16, **options.client_kwargs
     )
     try:
         answer = await session.get(url, headers=headers, max_redirects=options.max_redirects)
         if answer.status >= 300 and not (answer.status == 416 and start == 0):  # 416 at 0: a file of 0 bytes
+            answer.close()
             raise _refusal(url, answer.status, answer.reason)
         return WebStream(session, answer, url)
     except BaseException:

@@ -1,0 +1,81 @@
+"""Transfer, content and character encodings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.crawl_archives import CONTENT_ENCODINGS, chunked
+from treesim_dask.crawl.bodies import BodyTooLong, join_chunks, undo_content_encoding, undo_transfer_encoding
+from treesim_dask.crawl.charset import to_parser_bytes
+
+HTML = "<html><body><p class='ä'>Grüße, 世界</p></body></html>"
+
+
+@given(st.binary(), st.integers(1, 100))
+def test_chunks_join_to_the_body(body: bytes, n_bytes: int) -> None:
+    assert join_chunks(chunked(body, n_bytes)) == body
+
+
+@given(st.binary(min_size=1), st.sampled_from(sorted(CONTENT_ENCODINGS)))
+def test_encodings_are_undone(body: bytes, encoding: str) -> None:
+    assert undo_content_encoding(CONTENT_ENCODINGS[encoding](body), encoding, 10**6) == body
+
+
+@given(st.binary(), st.sampled_from([*sorted(CONTENT_ENCODINGS), "x-gzip", "identity", "nonsense", "gzip, br"]))
+def test_any_bytes_under_any_header(body: bytes, encoding: str) -> None:
+    assert len(undo_content_encoding(undo_transfer_encoding(body, "chunked", 10**7), encoding, 10**7)) <= 10**7
+
+
+@pytest.mark.parametrize("encoding", [name for name in CONTENT_ENCODINGS if name])
+def test_a_bomb_does_not_go_off(encoding: str) -> None:
+    bomb = CONTENT_ENCODINGS[encoding](bytes(20 * 2**20))
+    with pytest.raises(BodyTooLong):
+        undo_content_encoding(bomb, encoding, 2**20)
+
+
+@pytest.mark.parametrize(
+    ("codec", "content_type"),
+    [
+        ("utf-16", ""),
+        ("utf-32", ""),
+        ("utf-16-le", ""),
+        ("utf-16-be", ""),
+        ("utf-32-le", ""),
+        ("utf-32-be", ""),
+        ("utf-16-be", "text/html; charset=UTF-16BE"),
+        ("utf-16-le", "text/html; charset=utf-16"),
+        ("utf-16", "text/html; charset=utf-8"),
+        ("utf-7", "text/html; charset=utf-7"),
+        ("cp037", "text/html; charset=ibm037"),
+    ],
+)
+def test_encodings_that_write_ascii_otherwise_become_utf8(codec: str, content_type: str) -> None:
+    html = HTML if codec != "cp037" else "<html><body><p>Grüße</p></body></html>"
+    assert to_parser_bytes(html.encode(codec), content_type) == html.encode()
+
+
+def test_japanese_in_seven_bits_is_decoded_by_its_meta_element() -> None:
+    html = '<meta charset="iso-2022-jp"><p>世界</p>'
+    assert to_parser_bytes(html.encode("iso2022_jp")) == html.encode()
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "latin-1", "shift_jis", "gbk", "euc-kr", "koi8-r"])
+def test_ascii_compatible_bytes_pass_as_they_are(codec: str) -> None:
+    body = f"<meta charset={codec}><p>".encode() + bytes(range(0x80, 0x100))
+    assert to_parser_bytes(body, f"text/html; charset={codec}") is body
+
+
+@pytest.mark.parametrize("content_type", ["text/html; charset=utf-16", "text/html; charset=ucs-2"])
+def test_a_declaration_the_bytes_contradict_does_not_count(content_type: str) -> None:
+    body = b"<meta charset=utf-16><p>plain"
+    assert to_parser_bytes(body, content_type) is body
+    assert to_parser_bytes(body) is body
+
+
+@given(
+    st.binary(max_size=200), st.sampled_from(["", "text/html; charset=utf-16", "text/html; charset=hz", "x; charset="])
+)
+def test_any_bytes_give_some_bytes(body: bytes, content_type: str) -> None:
+    assert isinstance(to_parser_bytes(body, content_type), bytes)
