@@ -74,7 +74,7 @@ class IndexConfig:
     seed: int = 1
     bits_per_hash: int = 4
     log2_rows: int = 8
-    width: float = 8.0
+    width: float = 20.0
     weighting: str = "log"
     feature: str = "branches"
     shingle_length: int = 4

@@ -91,22 +91,37 @@ class Hyperplanes:
 def _sketch(
     indptr: Int64Array, keys: UInt32Array, weights: UInt32Array, seeds: UInt32Array, n_hashes: int, bits_per_hash: int
 ) -> UInt32Array:
-    n_shapes, n_words = len(indptr) - 1, len(seeds)
+    n_shapes = len(indptr) - 1
     sketches = np.zeros((n_shapes, n_hashes), np.uint32)
-    above = np.empty(n_words * 32, np.uint32)  # the weight on the +1 side of each hyperplane
+    above = np.empty((32, len(seeds)), np.uint32)
     for row in range(n_shapes):
-        above[:] = 0
+        entries = slice(indptr[row], indptr[row + 1])
+        _weigh_sides(keys[entries], weights[entries], seeds, above)
         total = np.uint64(0)
-        for entry in range(indptr[row], indptr[row + 1]):
-            weight = weights[entry]
+        for weight in weights[entries]:
             total += np.uint64(weight)
-            for word in range(n_words):
-                bits = mix32(keys[entry] ^ seeds[word])
-                side = above[word * 32 : word * 32 + 32]
-                for bit in range(32):
-                    side[bit] += ((bits >> np.uint32(bit)) & np.uint32(1)) * weight
         for bit in range(n_hashes * bits_per_hash):
             # above - (total - above) >= 0
-            if np.uint64(above[bit]) * np.uint64(2) >= total:
+            if np.uint64(above[bit % 32, bit // 32]) * np.uint64(2) >= total:
                 sketches[row, bit // bits_per_hash] |= np.uint32(1) << np.uint32(bit % bits_per_hash)
     return sketches
+
+
+@kernel
+def _weigh_sides(keys: UInt32Array, weights: UInt32Array, seeds: UInt32Array, above: UInt32Array) -> None:
+    """Sum the weights on the +1 side of each hyperplane: number 32 * word + bit goes to ``above[bit, word]``.
+
+    One hash of a branch gives its signs for 32 hyperplanes. The words lie side by side, so that one vector
+    instruction handles 8 or 16 of them: ten times as fast as the other way round.
+    """
+    words = np.empty_like(seeds)
+    above[:] = 0
+    for entry in range(len(keys)):
+        weight = weights[entry]
+        for word in range(len(seeds)):
+            words[word] = mix32(keys[entry] ^ seeds[word])
+        for bit in range(32):
+            side, shift = above[bit], np.uint32(bit)
+            for word in range(len(seeds)):
+                sign = np.uint32(np.uint32(words[word] >> shift) & np.uint32(1))
+                side[word] = np.uint32(side[word] + np.uint32(sign * weight))
