@@ -87,7 +87,7 @@ class IndexConfig:
     def __post_init__(self) -> None:
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or not least <= value <= most:
+            if type(value) is not int or not least <= value <= most:
                 raise ConfigError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
         if not 2**-6 <= self.width <= 2**20:
             raise ConfigError(f"width must be a number from {2**-6} to {2**20}, got {self.width!r}")

@@ -50,7 +50,7 @@ def angles(shapes: ShapeBatch, left: Int64Array, right: Int64Array) -> FloatArra
     [45.0]
     """
     sums = _pair_sums(shapes.indptr, shapes.branches, shapes.counts, left, right).astype(np.float64)
-    norms = np.sqrt(sums[:, _LEFT_SQUARE]) * np.sqrt(sums[:, _RIGHT_SQUARE])
+    norms = np.sqrt(sums[:, _LEFT_SQUARE] * sums[:, _RIGHT_SQUARE])
     both_empty = (sums[:, _LEFT_SQUARE] == 0) & (sums[:, _RIGHT_SQUARE] == 0)
     cosines = np.divide(sums[:, _DOT], norms, out=both_empty.astype(np.float64), where=norms > 0)
     return np.asarray(np.degrees(np.arccos(np.clip(cosines, -1, 1))))
