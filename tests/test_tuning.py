@@ -2,34 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import shape_batch
 
-from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
-from treesim_dask.hashing.bands import band_keys, candidate_probability, rise
-from treesim_dask.hashing.family import make_family
+from treesim_dask.hashing.bands import candidate_probability, rise
 from treesim_dask.hashing.plotting import draw_s_curve, save_figure
-from treesim_dask.hashing.tuning import (
-    SimilarityDistribution,
-    choose_bands,
-    expect_bands,
-    measured_curve,
-    sample_similarities,
-    tune_bands,
-)
-
-
-def template_shapes(n_templates=30, n_pages=12, seed=3):
-    """Pages of several templates: each template has its own branches, each page its own share of them."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for _ in range(n_templates):
-        keys = rng.choice(400, size=100, replace=False) + 1
-        for _ in range(n_pages):
-            kept = keys[rng.random(100) < rng.uniform(0.6, 1.0)]
-            rows.append({int(key): int(rng.integers(1, 6)) for key in kept})
-    return shape_batch(rows)
-
+from treesim_dask.hashing.tuning import SimilarityDistribution, choose_bands, expect_bands, tune_bands
 
 # threshold, weight of false positives, hashes: bands and rows that datasketch 2.0 chooses
 PEER_CHOICES = [
@@ -82,28 +59,6 @@ def test_choices_are_those_of_a_search_through_all(similarities, threshold, reca
     assert choice.n_candidates <= max_candidates
 
 
-@pytest.mark.parametrize("family", ["minhash", "weighted-minhash", "hyperplanes", "bits", "projections"])
-def test_predictions_come_true(family):
-    """Recall within 5 %, candidates within 25 % of what banding then does, from a sample of the queries."""
-    shapes = template_shapes()
-    measuring = make_family(IndexConfig(family=family))
-    queries = np.random.default_rng(1).choice(len(shapes), 60, replace=False)
-    similarities = sample_similarities(measuring, shapes, queries)
-    best = np.sort(similarities, axis=1)[:, -10:].ravel()
-    distribution = SimilarityDistribution.measured(similarities, len(shapes) - 1)
-    choice = tune_bands(distribution, float(np.median(best)), recall=0.9, n_hashes=200, wanted=best)
-
-    config = IndexConfig(family=family, n_bands=choice.n_bands, n_rows=choice.n_rows)
-    keys = band_keys(make_family(config).sign(shapes), config.n_bands)
-    all_queries = np.arange(len(shapes))
-    exact = sample_similarities(measuring, shapes, all_queries)
-    meets = (keys[:, None, :] == keys[None, :, :]).any(axis=2)
-    meets = meets[~np.eye(len(shapes), dtype=bool)].reshape(exact.shape)
-    top = np.argsort(-exact, axis=1, kind="stable")[:, :10]
-    assert np.take_along_axis(meets, top, axis=1).mean() == pytest.approx(choice.recall, rel=0.05)
-    assert meets.sum(axis=1).mean() == pytest.approx(choice.n_candidates, rel=0.25)
-
-
 def test_a_measured_distribution_keeps_the_mean_of_each_bin():
     values = np.random.default_rng(0).beta(2, 5, size=10_000)
     distribution = SimilarityDistribution.measured(values, n_pages=500)
@@ -149,18 +104,6 @@ def test_choose_bands_takes_the_steepest_curve_that_reaches_the_target(threshold
     n_bands, n_rows = choose_bands(threshold, probability, n_hashes)
     assert n_rows >= max(rows for _, rows in fits)
     assert candidate_probability(threshold, n_bands, n_rows) >= probability * (1 - 1e-9)
-
-
-def test_the_measured_curve_counts_pairs_by_similarity():
-    rng = np.random.default_rng(2)
-    similarities = rng.random(20_000)
-    are_candidates = rng.random(20_000) < candidate_probability(similarities, 20, 5)
-    means, shares, sizes = measured_curve(similarities, are_candidates, n_bins=10)
-    assert sizes.sum() == 20_000
-    for i, (low, high) in enumerate(zip(np.arange(10) / 10, np.arange(1, 11) / 10, strict=True)):
-        inside = (similarities >= low) & (similarities < high)
-        assert means[i] == pytest.approx(similarities[inside].mean())
-        assert shares[i] == pytest.approx(are_candidates[inside].mean())
 
 
 class TestPlot:

@@ -19,6 +19,7 @@ DEFAULT_SPLICED_TAGS = (
     "var", "wbr",
 )  # fmt: skip
 
+WEIGHTINGS = ("log", "count", "presence")
 _RANGES = {
     "n_bands": (1, 1024),
     "n_rows": (1, 1024),
@@ -92,6 +93,8 @@ class IndexConfig:
         if not 2**-6 <= self.width <= 2**20:
             raise ConfigError(f"width must be a number from {2**-6} to {2**20}, got {self.width!r}")
         object.__setattr__(self, "width", float(self.width))
+        if self.weighting not in WEIGHTINGS:
+            raise ConfigError(f"weighting must be one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}")
         object.__setattr__(self, "spliced_tags", tuple(sorted({tag.lower() for tag in self.spliced_tags})))
 
     @property

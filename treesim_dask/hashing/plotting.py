@@ -27,7 +27,7 @@ def draw_s_curve(
     Parameters
     ----------
     measured
-        Mean similarity, share of candidates and number of pairs by bin, as `measured_curve` gives them.
+        Mean similarity, share of candidates and number of pairs by bin, as `curve_points` gives them.
     label
         What the similarity is.
 

@@ -5,14 +5,14 @@ Similarity here is the probability s that one hash agrees (`pair_similarities`),
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.bands import candidate_probability
-from treesim_dask.hashing.family import Family, pair_similarities
-from treesim_dask.types import FloatArray, Int64Array, ShapeBatch
+from treesim_dask.types import FloatArray
 
 _MOST_HASHES = 4096
 _N_BINS = 1000
@@ -159,18 +159,18 @@ def tune_bands(
     above = distribution.similarity >= threshold
     if wanted is None and not distribution.n_pages[above].sum():
         raise ConfigError(f"no pair in the sample is as similar as {threshold}; lower it or take a larger sample")
+    weights = np.array([false_positive_weight, 1 - false_positive_weight])
     best: tuple[float, BandChoice] | None = None
     nearest: BandChoice | None = None
-    for n_rows in range(1, n_hashes + 1):
-        for n_bands in range(1, n_hashes // n_rows + 1):
-            choice, false_positives, false_negatives = _expect(distribution, above, wanted, n_bands, n_rows)
-            if choice.n_candidates > max_candidates:
-                continue
-            if nearest is None or choice.recall > nearest.recall:
-                nearest = choice
-            error = false_positive_weight * false_positives + (1 - false_positive_weight) * false_negatives
-            if choice.recall >= recall and (best is None or error < best[0]):
-                best = error, choice
+    for n_bands, n_rows in _splits(n_hashes):
+        choice, errors = _expect(distribution, above, wanted, n_bands, n_rows)
+        if choice.n_candidates > max_candidates:
+            continue
+        if nearest is None or choice.recall > nearest.recall:
+            nearest = choice
+        error = float(weights @ errors)
+        if choice.recall >= recall and (best is None or error < best[0]):
+            best = error, choice
     if best is None:
         raise ConfigError(_why_none(nearest, recall, max_candidates, n_hashes))
     return best[1]
@@ -190,62 +190,17 @@ def expect_bands(
     return _expect(distribution, distribution.similarity >= threshold, wanted, n_bands, n_rows)[0]
 
 
-def sample_similarities(family: Family, shapes: ShapeBatch, queries: Int64Array) -> FloatArray:
-    """Compare some rows with all rows but themselves, exactly.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (n_queries, n_shapes - 1), dtype float64: the family's own similarities.
-
-    Examples
-    --------
-    >>> from treesim_dask.hashing.minhash import MinHash
-    >>> shapes = ShapeBatch(np.array([0, 1, 2, 4]), np.array([5, 5, 5, 6], np.uint32), np.ones(4, np.uint32))
-    >>> sample_similarities(MinHash(1, 1), shapes, np.array([2])).tolist()
-    [[0.5, 0.5]]
-    """
-    others = np.arange(len(shapes))
-    right = np.concatenate([others[others != query] for query in queries])
-    left = np.repeat(queries, len(shapes) - 1)
-    return pair_similarities(family, shapes, left, right).reshape(len(queries), len(shapes) - 1)
-
-
-def measured_curve(
-    similarities: FloatArray, are_candidates: np.ndarray, n_bins: int = 20
-) -> tuple[FloatArray, FloatArray, Int64Array]:
-    """Return the share of candidates among pairs by similarity: the points to lay over an S-curve.
-
-    Parameters
-    ----------
-    similarities
-        Shape (n_pairs,), dtype float64, from 0 to 1.
-    are_candidates
-        Shape (n_pairs,), dtype bool.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Mean similarity, share of candidates and number of pairs of every bin that has any.
-
-    Examples
-    --------
-    >>> points = measured_curve(np.array([0.1, 0.9, 0.9]), np.array([False, True, False]), n_bins=10)
-    >>> [column.tolist() for column in points]
-    [[0.1, 0.9], [0.0, 0.5], [1, 2]]
-    """
-    bins = np.minimum((similarities * n_bins).astype(np.int64), n_bins - 1)
-    sizes = np.bincount(bins, minlength=n_bins)
-    used = sizes > 0
-    means = np.bincount(bins, weights=similarities, minlength=n_bins)[used] / sizes[used]
-    shares = np.bincount(bins, weights=are_candidates, minlength=n_bins)[used] / sizes[used]
-    return means, shares, sizes[used]
+def _splits(n_hashes: int) -> Iterator[tuple[int, int]]:
+    """Yield all (bands, rows) of at most `n_hashes` hashes."""
+    for n_rows in range(1, n_hashes + 1):
+        for n_bands in range(1, n_hashes // n_rows + 1):
+            yield n_bands, n_rows
 
 
 def _expect(
     distribution: SimilarityDistribution, above: np.ndarray, wanted: FloatArray | None, n_bands: int, n_rows: int
-) -> tuple[BandChoice, float, float]:
-    """Return the choice with its expectations, the false positives and the false negatives of one query."""
+) -> tuple[BandChoice, tuple[float, float]]:
+    """Return the choice with its expectations, and the false positives and false negatives of one query."""
     n_found = candidate_probability(distribution.similarity, n_bands, n_rows) * distribution.n_pages
     n_right, n_wanted = float(n_found[above].sum()), float(distribution.n_pages[above].sum())
     n_candidates = float(n_found.sum())
@@ -253,7 +208,7 @@ def _expect(
         recall = n_right / n_wanted if n_wanted else 1.0
     else:
         recall = float(candidate_probability(wanted, n_bands, n_rows).mean())
-    return BandChoice(n_bands, n_rows, recall, n_candidates), n_candidates - n_right, n_wanted - n_right
+    return BandChoice(n_bands, n_rows, recall, n_candidates), (n_candidates - n_right, n_wanted - n_right)
 
 
 def _why_none(nearest: BandChoice | None, recall: float, max_candidates: float, n_hashes: int) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from treesim_dask.errors import ConfigError
 from treesim_dask.kernels import kernel
 from treesim_dask.types import ShapeBatch, UInt32Array
 
@@ -25,7 +24,7 @@ def weigh(shapes: ShapeBatch, weighting: str) -> ShapeBatch:
     shapes
         Counts, dtype uint32.
     weighting
-        ``"log"`` for log2(1 + count) in units of 1/256, rounded down; ``"count"`` for the count itself;
+        One of the names `IndexConfig` allows: ``"log"`` for log2(1 + count) in units of 1/256, rounded down; ``"count"`` for the count itself;
         ``"presence"`` for 1.
 
     Examples
@@ -34,13 +33,10 @@ def weigh(shapes: ShapeBatch, weighting: str) -> ShapeBatch:
     >>> weigh(shapes, "log").counts.tolist()
     [256, 405, 512]
     """
-    if weighting == "log":
-        return ShapeBatch(shapes.indptr, shapes.branches, log_weights(shapes.counts))
-    if weighting == "presence":
-        return ShapeBatch(shapes.indptr, shapes.branches, np.ones_like(shapes.counts))
     if weighting == "count":
         return shapes
-    raise ConfigError(f"weighting must be one of {', '.join(SCALES)}, got {weighting!r}")
+    weights = log_weights(shapes.counts) if weighting == "log" else np.ones_like(shapes.counts)
+    return ShapeBatch(shapes.indptr, shapes.branches, weights)
 
 
 @kernel
