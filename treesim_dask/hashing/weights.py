@@ -24,8 +24,8 @@ def weigh(shapes: ShapeBatch, weighting: str) -> ShapeBatch:
     shapes
         Counts, dtype uint32.
     weighting
-        One of the names `IndexConfig` allows: ``"log"`` for log2(1 + count) in units of 1/256, rounded down; ``"count"`` for the count itself;
-        ``"presence"`` for 1.
+        One of the names `IndexConfig` allows: ``"log"`` for log2(1 + count) in units of 1/256, rounded down;
+        ``"count"`` for the count itself; ``"presence"`` for 1.
 
     Examples
     --------
