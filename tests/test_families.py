@@ -71,6 +71,7 @@ def allowed_error(probability, n_hashes):
 
 def test_every_family_is_in_the_suite():
     assert {values["family"] for values in SETTINGS.values()} == set(FAMILIES)
+    assert {make_family(config_of(setting)).name for setting in SETTINGS} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -240,6 +241,17 @@ def test_unknown_names_are_refused():
         make_family(IndexConfig(family="simhash"))
     with pytest.raises(ConfigError, match="weighting must be one of log, count, presence, got 'tfidf'"):
         IndexConfig(weighting="tfidf")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("bits_per_hash", 5), ("log2_rows", 9), ("width", 2.5), ("weighting", "count"), ("feature", "paths"),
+     ("shingle_length", 3), ("gram_stem", 3), ("gram_base", 2)],
+)  # fmt: skip
+def test_every_parameter_is_part_of_the_fingerprint(name, value):
+    config = IndexConfig(**{name: value})
+    assert config.fingerprint != IndexConfig().fingerprint
+    assert IndexConfig.from_dict(config.to_dict()) == config
 
 
 @pytest.mark.parametrize(

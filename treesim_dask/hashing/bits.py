@@ -45,6 +45,7 @@ class BitSampling:
     [2.0]
     """
 
+    name: ClassVar[str] = "bits"
     distance: ClassVar[str] = "share of differing bits"
 
     n_hashes: int

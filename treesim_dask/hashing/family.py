@@ -21,6 +21,10 @@ class Family(Protocol):
     """Hash functions under which near shapes collide more often than others."""
 
     @property
+    def name(self) -> str:
+        """The name in the registry."""
+
+    @property
     def distance(self) -> str:
         """The distance the family is for, in words."""
 

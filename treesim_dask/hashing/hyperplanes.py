@@ -42,6 +42,7 @@ class Hyperplanes:
     (True, [60.0])
     """
 
+    name: ClassVar[str] = "hyperplanes"
     distance: ClassVar[str] = "angle in degrees"
 
     n_hashes: int

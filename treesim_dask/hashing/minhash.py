@@ -29,6 +29,7 @@ class MinHash:
     ((2, 4), True)
     """
 
+    name: ClassVar[str] = "minhash"
     distance: ClassVar[str] = "Jaccard distance"
 
     n_hashes: int
@@ -51,7 +52,7 @@ class MinHash:
 class WeightedMinHash:
     """The MinHash family over bags, for the weighted Jaccard distance: 1 - sum of least / sum of greatest counts.
 
-    Signing takes time with the number of nodes, not of distinct branches: some five times that of `MinHash`.
+    Signing takes time with the number of nodes, not of distinct branches: four to eight times that of `MinHash`.
 
     Examples
     --------
@@ -61,6 +62,7 @@ class WeightedMinHash:
     True
     """
 
+    name: ClassVar[str] = "weighted-minhash"
     distance: ClassVar[str] = "weighted Jaccard distance"
 
     n_hashes: int

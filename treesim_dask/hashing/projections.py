@@ -45,6 +45,7 @@ class Projections:
     [0.61, 0.195]
     """
 
+    name: ClassVar[str] = "projections"
     distance: ClassVar[str] = "Euclidean distance"
 
     n_hashes: int
