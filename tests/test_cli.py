@@ -53,7 +53,7 @@ def test_build_query_info_check_eval(demo_archives, demo_crawl, tmp_path, capsys
     code, out, _ = run(capsys, "check", index)
     assert (code, "every file as it was written" in out) == (0, True)
     code, out, _ = run(
-        capsys, "eval", index, "--labels", demo_crawl / "labels.csv", "--json", "--min-pages", 3, "--quiet"
+        capsys, "eval", index, "--labels", demo_crawl / "labels.csv", "--json", "--min-pages", 3, "-k", 2, "--quiet"
     )
     assert code == 0
     figures = json.loads(out)
@@ -108,7 +108,7 @@ def test_a_local_query_loads_no_dask_and_no_pandas(demo_index, page_id):
         f"main(['query', '{page_id}', '--index', '{demo_index}']); print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
-    assert {"distributed", "pandas", "scipy"} & set(loaded) == set()
+    assert {"distributed", "pandas", "scipy.sparse"} & set(loaded) == set()
 
 
 @pytest.fixture
@@ -216,26 +216,15 @@ def small_disk(folder, size):
     try:
         yield folder
     finally:
-        subprocess.run(["umount", folder], check=True)
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_a_full_disk(demo_archives, tmp_path, capsys, client, tree_digest, demo_index):
+def test_a_full_disk(demo_archives, tmp_path, capsys):
     with small_disk(tmp_path / "disk", "100k") as disk:
-        result = run(
-            capsys,
-            "build",
-            *demo_archives,
-            "--index",
-            disk / "index",
-            "--quiet",
-            "--scheduler",
-            client.scheduler.address,
-        )
-        assert_refused(result, "no space left")
-        shutil.copytree(disk, tmp_path / "moved")
-    if (tmp_path / "moved" / "index").exists():  # what was published before the disk was full is whole
-        code, out, _ = run(capsys, "check", tmp_path / "moved" / "index", "--repair")
-        assert (code, "every file" in out or out == "") == (0, True)
+        index = disk / "index"
+        command = ["build", *demo_archives, "--index", index, "--workers", 1, "--quiet"]
+        assert_refused(run(capsys, *command), "no space left")
+        assert not index.exists()
 
 
 def test_wrong_pages_of_query(demo_index, tmp_path, capsys):

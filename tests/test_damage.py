@@ -58,13 +58,10 @@ def test_one_unreadable_file_among_others_is_named_and_tried_again(demo_archives
     broken = tmp_path / "broken.warc.gz"
     broken.write_bytes(b"\x1f\x8b\x08\x00" + b"garbage" * 100)
     paths = tmp_path / "archives.paths"
-    paths.write_text(f"{demo_archives[0]}\n{broken}\n{tmp_path}/missing.warc.gz\n")
+    paths.write_text(f"{demo_archives[0]}\n{broken}\n")
     command = ["build", str(paths), "--index", str(tmp_path / "index"), "--workers", "1", "--quiet"]
     assert main(command) == 1
-    err = capsys.readouterr().err
-    assert "broken.warc.gz" in err
-    assert "missing.warc.gz" in err
+    assert f"not indexed: {broken}" in capsys.readouterr().err
     broken.write_bytes(Path(demo_archives[1]).read_bytes())
-    (tmp_path / "missing.warc.gz").write_bytes(Path(demo_archives[2]).read_bytes())
     assert main(command) == 0
-    assert open_index(str(tmp_path / "index")).info.n_pages == 300
+    assert open_index(str(tmp_path / "index")).info.n_pages == 200

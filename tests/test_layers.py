@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "treesim_dask"
 # A layer may import from itself and from every layer before it; parts of one layer that stand beside each other
 # (crawl, dom, hashing, index) may not import each other.
 LAYERS = [
-    {"errors", "types", "config", "kernels"},
+    {"errors", "types", "config", "kernels", "mixing"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query"},
     {"dataflow", "clients"},

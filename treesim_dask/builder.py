@@ -13,7 +13,9 @@ from treesim_dask.clients import open_client
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL, find_sources
 from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments
+from treesim_dask.dom.features import make_feature
 from treesim_dask.errors import IndexFormatError, SourceError
+from treesim_dask.hashing.family import make_family
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SegmentSummary, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
@@ -130,6 +132,7 @@ def build(
     store = Store(index, index_options)
     existing = _existing_parameters(store)
     config = _wanted_parameters(existing, config)
+    make_feature(config), make_family(config)  # a name that does not exist is refused before anything is started
     if existing is not None:
         check_parameters(store, config)
     sources = find_sources(
@@ -145,10 +148,10 @@ def build(
     if pending:
         job = BuildJob(index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}))
         with ExitStack() as stack:
-            if client is None:
-                client = stack.enter_context(open_client(workers, scheduler, scheduler_file))
             if existing is None:
                 stack.enter_context(_new_index(store, config))
+            if client is None:
+                client = stack.enter_context(open_client(workers, scheduler, scheduler_file))
             on_start(client)
             for outcome in report.timed(build_segments(client, pending, job)):
                 report.add(outcome)

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import dask
 from distributed import Client, LocalCluster
@@ -64,6 +65,8 @@ def _start_cluster(n_workers: int) -> LocalCluster:
 
 
 def _connect(scheduler: str | None, scheduler_file: str | None) -> Client:
+    if scheduler_file is not None and not Path(scheduler_file).exists():
+        raise ConfigError(f"there is no scheduler file {scheduler_file}; `dask scheduler --scheduler-file` writes it")
     try:
         if scheduler_file is not None:
             return Client(scheduler_file=scheduler_file, timeout=_CONNECT_SECONDS)

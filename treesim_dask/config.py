@@ -19,6 +19,18 @@ DEFAULT_SPLICED_TAGS = (
     "var", "wbr",
 )  # fmt: skip
 
+WEIGHTINGS = ("log", "count", "presence")
+_RANGES = {
+    "n_bands": (1, 1024),
+    "n_rows": (1, 1024),
+    "seed": (0, 2**32 - 1),
+    "bits_per_hash": (1, 24),
+    "log2_rows": (0, 24),
+    "shingle_length": (1, 16),
+    "gram_stem": (1, 8),
+    "gram_base": (1, 6),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class IndexConfig:
@@ -31,9 +43,23 @@ class IndexConfig:
         At 25 bands of 5 rows the S-curve rises at (1/25)**(1/5) = 0.53, so that pairs at Jaccard 0.7 become
         candidates with probability 0.99: recall first, since the exact rerank removes what does not belong.
     family
-        The LSH family.
+        The LSH family, see ``hashing.family``.
     seed
         Seeds the hash functions.
+    bits_per_hash
+        Families "hyperplanes" and "bits": how many bits make one hash.
+    log2_rows
+        Family "bits": a column has ``2**log2_rows`` bits; 0 folds each column to medium density.
+    width
+        Family "projections": length of a segment.
+    weighting
+        Families "hyperplanes" and "projections": the vectors hashed, of "log" counts, of "count" or of "presence".
+    feature
+        What is counted on a page, see ``dom.features``.
+    shingle_length
+        Feature "shingles": tags to a shingle.
+    gram_stem, gram_base
+        Feature "pqgrams": p nodes upwards, q children abreast.
     spliced_tags
         Tags left out of the tree; their children move up to the parent.
 
@@ -47,17 +73,28 @@ class IndexConfig:
     n_rows: int = 5
     family: str = "minhash"
     seed: int = 1
+    bits_per_hash: int = 4
+    log2_rows: int = 8
+    width: float = 20.0
+    weighting: str = "log"
+    feature: str = "branches"
+    shingle_length: int = 4
+    gram_stem: int = 2
+    gram_base: int = 3
     spliced_tags: tuple[str, ...] = DEFAULT_SPLICED_TAGS
     format_version: int = FORMAT_VERSION
     vocabulary_version: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("n_bands", "n_rows"):
+        for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or not 1 <= value <= 1024:
-                raise ConfigError(f"{name} must be a whole number from 1 to 1024, got {value!r}")
-        if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"seed must be from 0 to 2**32 - 1, got {self.seed}")
+            if type(value) is not int or not least <= value <= most:
+                raise ConfigError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+        if not 2**-6 <= self.width <= 2**20:
+            raise ConfigError(f"width must be a number from {2**-6} to {2**20}, got {self.width!r}")
+        object.__setattr__(self, "width", float(self.width))
+        if self.weighting not in WEIGHTINGS:
+            raise ConfigError(f"weighting must be one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}")
         object.__setattr__(self, "spliced_tags", tuple(sorted({tag.lower() for tag in self.spliced_tags})))
 
     @property

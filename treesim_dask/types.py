@@ -90,6 +90,22 @@ class SkippedLog:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassBatch:
+    """The classes of the elements of a batch of pages, in CSR form.
+
+    Parameters
+    ----------
+    indptr
+        Shape (n_nodes + 1,), dtype int64.
+    tokens
+        Shape (n_tokens,), dtype uint32: stable hashes of the distinct class names of each element.
+    """
+
+    indptr: Int64Array
+    tokens: UInt32Array
+
+
+@dataclass(frozen=True, slots=True)
 class TreeBatch:
     """The element tags of a batch of pages in document order.
 
@@ -101,11 +117,14 @@ class TreeBatch:
         Shape (n_nodes,), dtype int32: 0 for a root.
     indptr
         Shape (n_pages + 1,), dtype int64: the nodes of page i are ``indptr[i]:indptr[i + 1]``.
+    classes
+        The classes of the nodes, only where they were asked for.
     """
 
     tags: UInt16Array
     depths: Int32Array
     indptr: Int64Array
+    classes: ClassBatch | None = None
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -114,6 +133,8 @@ class TreeBatch:
 @dataclass(frozen=True, slots=True)
 class ShapeBatch:
     """The binary branches of a batch of pages with their counts: sparse vectors in CSR form.
+
+    Where an index counts another feature, its keys stand in the place of the branches.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
     if args.threshold is not None:
         if args.bands is not None or args.rows is not None:
             raise ConfigError("give either --bands and --rows or --threshold, not both")
-        from treesim_dask.hashing.bands import choose_bands
+        from treesim_dask.hashing.tuning import choose_bands
 
         given["n_bands"], given["n_rows"] = choose_bands(args.threshold, args.probability or 0.99)
     elif args.probability is not None:

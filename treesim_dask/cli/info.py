@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"size           {format_bytes(info.n_index_bytes)} ({size:,.0f} bytes a page) for "
           f"{format_bytes(info.n_html_bytes)} of HTML")  # fmt: skip
     print(f"signature      {config.family}, {config.n_bands} bands of {config.n_rows} rows, seed {config.seed}")
-    print(f"candidates     with probability {curve} (Jaccard similarity)")
+    print(f"candidates     with probability {curve} (agreement of one hash; for minhash, Jaccard similarity)")
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(info.skipped.items(), key=lambda item: -item[1]))
     print(f"left out       {sum(info.skipped.values()):,}" + (f" ({reasons})" if reasons else ""))
     return 0

@@ -1,5 +1,6 @@
-"""From a page to the counts of its binary branches.
+"""From a page to the counts of its binary branches, or of another feature.
 
 In the order of the flow: ``vocabulary`` (tag names to fixed ids), ``tree`` (HTML to tags and depths, spliced),
-``branches`` (tags and depths to the shape of a page).
+``classes`` (the class names of the elements, where asked for), ``branches`` (tags and depths to the shape of a page),
+``features`` (what else can be counted).
 """

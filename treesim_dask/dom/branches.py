@@ -31,8 +31,7 @@ def count_branches(trees: TreeBatch) -> ShapeBatch:
     >>> [f"{branch_name(b)}: {n}" for b, n in zip(shapes.branches.tolist(), shapes.counts.tolist())][-2:]
     ['li.ε.li: 2', 'ul.li.ε: 1']
     """
-    keys = binary_branches(trees)
-    return ShapeBatch(*_count_rows(keys, trees.indptr))
+    return count_rows(binary_branches(trees), trees.indptr)
 
 
 def binary_branches(trees: TreeBatch) -> UInt32Array:
@@ -45,6 +44,18 @@ def binary_branches(trees: TreeBatch) -> UInt32Array:
     ['html.head.ε', 'head.ε.body', 'body.p.ε', 'p.ε.ε']
     """
     return _binary_branches(trees.tags, trees.depths, trees.indptr)
+
+
+def count_rows(keys: UInt32Array, indptr: Int64Array) -> ShapeBatch:
+    """Count the distinct keys of each row.
+
+    Examples
+    --------
+    >>> shapes = count_rows(np.array([9, 4, 9, 4], np.uint32), np.array([0, 3, 4]))
+    >>> shapes.branches.tolist(), shapes.counts.tolist()
+    ([4, 9, 4], [1, 2, 1])
+    """
+    return ShapeBatch(*_count_rows(keys, indptr))
 
 
 def branch_key(tag: str, first_child: str | None, next_sibling: str | None) -> int:

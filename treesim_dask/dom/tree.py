@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from treesim_dask.dom.classes import ClassCollector
 from treesim_dask.dom.vocabulary import EPSILON, N_IDS, tag_id
 from treesim_dask.kernels import kernel
-from treesim_dask.types import Int32Array, Int64Array, TreeBatch, UInt16Array, offsets_of
+from treesim_dask.types import ClassBatch, Int32Array, Int64Array, TreeBatch, UInt16Array, offsets_of, row_entries
 
 # lexbor numbers the tags it knows from a small fixed table; larger numbers are addresses, good for one page only.
 _LEXBOR_KNOWN = 1000
 _known_ids: dict[int, int] = {}
 
 
-def parse_trees(pages: Iterable[bytes], spliced_tags: Sequence[str] = ()) -> TreeBatch:
+def parse_trees(pages: Iterable[bytes], spliced_tags: Sequence[str] = (), *, with_classes: bool = False) -> TreeBatch:
     """Parse pages and keep their element tags, without the spliced ones.
 
     Parameters
@@ -28,6 +29,8 @@ def parse_trees(pages: Iterable[bytes], spliced_tags: Sequence[str] = ()) -> Tre
         HTML as ASCII-compatible bytes.
     spliced_tags
         Tags to leave out; their children become children of the parent.
+    with_classes
+        Also keep the classes of each element; costs a second walk.
 
     Returns
     -------
@@ -44,11 +47,21 @@ def parse_trees(pages: Iterable[bytes], spliced_tags: Sequence[str] = ()) -> Tre
     tags: list[int] = []
     depths: list[int] = []
     sizes: list[int] = []
+    styles = ClassCollector() if with_classes else None
     for page in pages:
         before = len(tags)
-        _walk(page, tags, depths)
+        root = LexborHTMLParser(page).root
+        if root is not None:
+            _walk(root, tags, depths)
+            if styles is not None:
+                styles.add(root)
         sizes.append(len(tags) - before)
-    whole = TreeBatch(np.array(tags, np.uint16), np.array(depths, np.int32), offsets_of(np.array(sizes, np.int64)))
+    whole = TreeBatch(
+        np.array(tags, np.uint16),
+        np.array(depths, np.int32),
+        offsets_of(np.array(sizes, np.int64)),
+        None if styles is None else styles.batch(),
+    )
     return splice(whole, spliced_tags) if spliced_tags else whole
 
 
@@ -63,14 +76,16 @@ def splice(trees: TreeBatch, spliced_tags: Sequence[str]) -> TreeBatch:
     """
     dropped = np.zeros(N_IDS, np.bool_)
     dropped[[tag_id(tag) for tag in spliced_tags]] = True
-    return TreeBatch(*_splice(trees.tags, trees.depths, trees.indptr, dropped))
+    classes = trees.classes
+    if classes is not None:
+        kept = np.flatnonzero(~dropped[trees.tags])
+        lengths = np.diff(classes.indptr)[kept]
+        classes = ClassBatch(offsets_of(lengths), classes.tokens[row_entries(classes.indptr, kept)])
+    return TreeBatch(*_splice(trees.tags, trees.depths, trees.indptr, dropped), classes)
 
 
-def _walk(page: bytes, tags: list[int], depths: list[int]) -> None:
+def _walk(root: LexborNode, tags: list[int], depths: list[int]) -> None:
     """Append the elements of one page in document order."""
-    root = LexborHTMLParser(page).root
-    if root is None:
-        return
     depth_of: dict[int, int] = {}
     unknown: dict[int, int] = {}
     for node in root.traverse():

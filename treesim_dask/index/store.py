@@ -66,7 +66,7 @@ class Store:
         """Return the names directly below a folder, sorted; none where there is no such folder."""
         try:
             found = self.fs.ls(self.path(name), detail=False, refresh=True)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except TypeError:  # file systems without a listing cache take no `refresh`
             found = self.fs.ls(self.path(name), detail=False)

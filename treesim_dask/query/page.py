@@ -15,7 +15,7 @@ from treesim_dask.config import IndexConfig
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.crawl.fetch import fetch_page
 from treesim_dask.crawl.pages import read_page_at
-from treesim_dask.dom.branches import count_branches
+from treesim_dask.dom.features import make_feature
 from treesim_dask.dom.tree import parse_trees
 from treesim_dask.errors import PageError
 from treesim_dask.hashing.bands import band_keys
@@ -78,8 +78,9 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     >>> int(query.shape.counts.sum()), len(query.keys)
     (6, 25)
     """
-    shape = count_branches(parse_trees([to_parser_bytes(html)], config.spliced_tags))
-    return make_query(name, shape, config, **identity)
+    feature = make_feature(config)
+    trees = parse_trees([to_parser_bytes(html)], config.spliced_tags, with_classes=feature.needs_classes)
+    return make_query(name, feature.count(trees), config, **identity)
 
 
 def query_from_index(store: Store, page_id: str, config: IndexConfig) -> QueryPage:
