@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -16,3 +17,14 @@ def kernel(function: F) -> F:
     Only integer arithmetic belongs in kernels whose results are stored: it gives the same bits everywhere.
     """
     return cast(F, numba.njit(cache=True, nogil=True)(function))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_word(typing_context: Any, address: Any) -> Any:
+    """Inside a kernel: return the 64-bit word at an address. Nothing checks that there is one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = context.get_value_type(numba.uint64)
+        return builder.load(builder.inttoptr(arguments[0], word.as_pointer()))
+
+    return numba.uint64(numba.uint64), generate
