@@ -47,7 +47,7 @@ def read_pages(
     *,
     storage_options: Mapping[str, Any] | None = None,
     max_pages: int = 512,
-    max_bytes: int = 32 * 2**20,
+    max_bytes: int = 8 * 2**20,
 ) -> Iterator[PageBatch]:
     """Read the HTML pages of a source as a stream.
 
