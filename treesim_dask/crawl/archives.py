@@ -20,6 +20,7 @@ from treesim_dask.crawl import reasons
 from treesim_dask.crawl.members import DamagedMember, MemberStream, open_members
 from treesim_dask.crawl.sniffing import MAX_START_LINE, begins_record, name_foreign_format
 from treesim_dask.crawl.streams import ByteStream
+from treesim_dask.crawl.usual import UsualHttp, read_usual_http, read_usual_record
 from treesim_dask.errors import SourceError
 from treesim_dask.types import SkippedLog
 
@@ -76,18 +77,23 @@ class ArchiveReader:
         Damage is noted here.
     max_content
         Longer WARC records are passed over in bounded memory.
+    try_usual
+        Read usual WARC records in one go. It changes nothing but the time.
     """
 
-    def __init__(self, raw: ByteStream, skipped: SkippedLog, max_content: int) -> None:
+    def __init__(self, raw: ByteStream, skipped: SkippedLog, max_content: int, try_usual: bool = True) -> None:
         self._members = _open_archive(raw)
         self._raw = raw
         self._skipped = skipped
         self._max_content = max_content
+        self._try_usual = try_usual
         self._loader = ArcWarcRecordLoader(verify_http=False, arc2warc=False)
         self._n_records = 0
 
     def __iter__(self) -> Iterator[Response]:
         while True:
+            if self._try_usual:
+                yield from self._read_usual()
             try:
                 if not self._next_record():
                     break
@@ -99,6 +105,31 @@ class ArchiveReader:
                 yield response
         if not self._n_records:
             raise _no_archive(self._raw.url, "is neither WARC nor ARC")
+
+    def _read_usual(self) -> Iterator[Response]:
+        """Read members that are one usual WARC record each, up to the first that is not."""
+        while (member := self._members.open_whole()) is not None:
+            record = read_usual_record(member, self._max_content)
+            if record is None:
+                self._members.put_back(member)
+                return
+            self._n_records += 1
+            fields = record.fields
+            url = fields.get("warc-target-uri", "")
+            if _is_http(fields.get("warc-type", ""), url):
+                status, http, body = read_usual_http(record.content) or self._read_http(record.content)
+                yield Response(
+                    offset=self._members.member_offset,
+                    length=self._members.member_end - self._members.member_offset,
+                    url=url,
+                    date=fields.get("warc-date", ""),
+                    digest=fields.get("warc-payload-digest"),
+                    status=status,
+                    content_type=http.get("content-type", ""),
+                    content_encoding=http.get("content-encoding", ""),
+                    transfer_encoding=http.get("transfer-encoding", ""),
+                    body=body,
+                )
 
     def _next_record(self) -> bool:
         """Go to the next WARC record, in this member or the next; False at the end of the file."""
@@ -185,11 +216,7 @@ class ArchiveReader:
         return start, 0
 
     def _make_response(self, record: Any, content: bytes, offset: int, length: int) -> Response:
-        stream = BytesIO(content)
-        try:
-            http = self._loader.http_parser.parse(stream)
-        except EOFError:  # a response without content
-            http = StatusAndHeaders("", [])
+        status, http, body = self._read_http(content)
         warc = record.rec_headers
         is_arc = record.format == "arc"
         return Response(
@@ -198,12 +225,21 @@ class ArchiveReader:
             url=_url_of(record),
             date=warc.get_header("archive-date" if is_arc else "WARC-Date", ""),
             digest=warc.get_header("WARC-Payload-Digest") or None,
-            status=_status_of(http),
-            content_type=http.get_header("Content-Type", ""),
-            content_encoding=http.get_header("Content-Encoding", ""),
-            transfer_encoding=http.get_header("Transfer-Encoding", ""),
-            body=stream.read() if len(content) == record.length else None,
+            status=status,
+            content_type=http.get("content-type", ""),
+            content_encoding=http.get("content-encoding", ""),
+            transfer_encoding=http.get("transfer-encoding", ""),
+            body=body if len(content) == record.length else None,
         )
+
+    def _read_http(self, content: bytes) -> UsualHttp:
+        stream = BytesIO(content)
+        try:
+            http = self._loader.http_parser.parse(stream)
+        except EOFError:  # a response without content
+            http = StatusAndHeaders("", [])
+        fields = {name.lower(): value for name, value in reversed(http.headers)}
+        return UsualHttp(_status_of(http), fields, stream.read())
 
 
 def _open_archive(raw: ByteStream) -> MemberStream:
@@ -241,8 +277,11 @@ def _url_of(record: Any) -> str:
 
 
 def _is_http_response(record: Any) -> bool:
-    kind: str = record.rec_type or ""
-    return kind.strip().lower() == "response" and _url_of(record).lower().startswith(("http:", "https:"))
+    return _is_http(record.rec_type or "", _url_of(record))
+
+
+def _is_http(record_type: str, url: str) -> bool:
+    return record_type.strip().lower() == "response" and url[:6].lower().startswith(("http:", "https:"))
 
 
 def _status_of(http: Any) -> int:
