@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -20,7 +20,7 @@ from treesim_dask.crawl import reasons
 from treesim_dask.crawl.members import DamagedMember, MemberStream, open_members
 from treesim_dask.crawl.sniffing import MAX_START_LINE, begins_record, name_foreign_format
 from treesim_dask.crawl.streams import ByteStream
-from treesim_dask.crawl.usual import UsualHttp, read_usual_http, read_usual_record
+from treesim_dask.crawl.usual import HttpResponse, read_usual_http, read_usual_record
 from treesim_dask.errors import SourceError
 from treesim_dask.types import SkippedLog
 
@@ -108,28 +108,21 @@ class ArchiveReader:
 
     def _read_usual(self) -> Iterator[Response]:
         """Read members that are one usual WARC record each, up to the first that is not."""
-        while (member := self._members.open_whole()) is not None:
-            record = read_usual_record(member, self._max_content)
-            if record is None:
-                self._members.put_back(member)
+        members = self._members
+        while (member := members.open_whole()) is not None:
+            record = read_usual_record(member)
+            if record is None or record.end - record.start > self._max_content:
+                members.put_back(member)
                 return
             self._n_records += 1
-            fields = record.fields
+            fields = record.fields if record.is_response else {}
             url = fields.get("warc-target-uri", "")
             if _is_http(fields.get("warc-type", ""), url):
-                status, http, body = read_usual_http(record.content) or self._read_http(record.content)
-                yield Response(
-                    offset=self._members.member_offset,
-                    length=self._members.member_end - self._members.member_offset,
-                    url=url,
-                    date=fields.get("warc-date", ""),
-                    digest=fields.get("warc-payload-digest"),
-                    status=status,
-                    content_type=http.get("content-type", ""),
-                    content_encoding=http.get("content-encoding", ""),
-                    transfer_encoding=http.get("transfer-encoding", ""),
-                    body=body,
-                )
+                http = read_usual_http(member, record.start, record.end)
+                http = http or self._read_http(member[record.start : record.end])
+                offset, length = members.member_offset, members.member_end - members.member_offset
+                digest = fields.get("warc-payload-digest")
+                yield _response(offset, length, url, fields.get("warc-date", ""), digest, http)
 
     def _next_record(self) -> bool:
         """Go to the next WARC record, in this member or the next; False at the end of the file."""
@@ -216,30 +209,21 @@ class ArchiveReader:
         return start, 0
 
     def _make_response(self, record: Any, content: bytes, offset: int, length: int) -> Response:
-        status, http, body = self._read_http(content)
+        http = self._read_http(content)
         warc = record.rec_headers
-        is_arc = record.format == "arc"
-        return Response(
-            offset=offset,
-            length=length,
-            url=_url_of(record),
-            date=warc.get_header("archive-date" if is_arc else "WARC-Date", ""),
-            digest=warc.get_header("WARC-Payload-Digest") or None,
-            status=status,
-            content_type=http.get("content-type", ""),
-            content_encoding=http.get("content-encoding", ""),
-            transfer_encoding=http.get("transfer-encoding", ""),
-            body=body if len(content) == record.length else None,
-        )
+        date = warc.get_header("archive-date" if record.format == "arc" else "WARC-Date", "")
+        digest = warc.get_header("WARC-Payload-Digest") or None
+        response = _response(offset, length, _url_of(record), date, digest, http)
+        return response if len(content) == record.length else replace(response, body=None)
 
-    def _read_http(self, content: bytes) -> UsualHttp:
+    def _read_http(self, content: bytes) -> HttpResponse:
         stream = BytesIO(content)
         try:
             http = self._loader.http_parser.parse(stream)
         except EOFError:  # a response without content
             http = StatusAndHeaders("", [])
         fields = {name.lower(): value for name, value in reversed(http.headers)}
-        return UsualHttp(_status_of(http), fields, stream.read())
+        return HttpResponse(_status_of(http), fields, stream.read())
 
 
 def _open_archive(raw: ByteStream) -> MemberStream:
@@ -269,6 +253,12 @@ class _HeaderLines:
         line = self._members.readline(self._n_left)
         self._n_left -= len(line)
         return line
+
+
+def _response(offset: int, length: int, url: str, date: str, digest: str | None, http: HttpResponse) -> Response:
+    field = http.fields.get
+    encodings = field("content-encoding", ""), field("transfer-encoding", "")
+    return Response(offset, length, url, date, digest, http.status, field("content-type", ""), *encodings, http.body)
 
 
 def _url_of(record: Any) -> str:

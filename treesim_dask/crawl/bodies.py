@@ -44,6 +44,8 @@ def decode_body(body: bytes, transfer_encoding: str, content_encoding: str, max_
     >>> decode_body(b"<p>not gzip</p>", "", "gzip", 100)
     b'<p>not gzip</p>'
     """
+    if not transfer_encoding and not content_encoding and len(body) <= max_bytes:
+        return body
     for name in reversed(_names(transfer_encoding)):
         body = join_chunks(body) if name == "chunked" else _undo(name, body, max_bytes)
     for name in reversed(_names(content_encoding)):

@@ -10,74 +10,72 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_FIELDS = re.compile(rb"(?:[!-9;-~]+: [!-~](?:[ -~]*[!-~])?\r\n)*\r\n")
-_VERSION_LINES = (b"WARC/1.0\r\n", b"WARC/1.1\r\n")
-_STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})(?: [ -~]*)?\r\n")
+_FIELDS = rb"(?:[!-9;-~]++: [!-~][ -~]*+\r\n)*+\r\n"
+_RECORD_HEADER = re.compile(rb"WARC/1\.[01]\r\n" + _FIELDS)
+_HTTP_HEADER = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})(?: [ -~]*+)?\r\n" + _FIELDS)
+_ODD_URL = re.compile(rb"\nwarc-target-uri: (?:<|[^\r ]* )")  # warcio mends those
 _RECORD_END = b"\r\n\r\n"
 
 
 class UsualRecord(NamedTuple):
-    """One WARC record. ``fields`` has lower-case names; of a repeated field it has the first.
+    """One WARC record: its header, and where its content lies in the member."""
 
-    ``content`` is that of a response; nothing is made of that of other WARC records.
-    """
+    header: bytes
+    start: int
+    end: int
 
-    fields: dict[str, str]
-    content: bytes
+    @property
+    def is_response(self) -> bool:
+        """Whether it may be a response: only then are its fields worth reading."""
+        return b"\nwarc-type: response" in self.header.lower()
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The header fields by lower-case name; of repeated ones the first."""
+        return _read_fields(self.header)
 
 
-class UsualHttp(NamedTuple):
-    """One HTTP response, its fields as in `UsualRecord`."""
+class HttpResponse(NamedTuple):
+    """One HTTP response, its fields as in `UsualRecord`; status 0 if there is no readable status line."""
 
     status: int
     fields: dict[str, str]
     body: bytes
 
 
-def read_usual_record(member: bytes, max_content: int) -> UsualRecord | None:
+def read_usual_record(member: bytes) -> UsualRecord | None:
     """Return the WARC record that a decoded gzip member consists of.
 
     Examples
     --------
-    >>> read_usual_record(b"WARC/1.0\\r\\nWARC-Type: response\\r\\nContent-Length: 2\\r\\n\\r\\nhi\\r\\n\\r\\n", 100)
-    UsualRecord(fields={'content-length': '2', 'warc-type': 'response'}, content=b'hi')
-    >>> read_usual_record(b"WARC/1.0\\r\\nContent-Length: 1\\r\\n\\r\\nhi\\r\\n\\r\\n", 100) is None
+    >>> record = read_usual_record(b"WARC/1.0\\r\\nWARC-Type: resource\\r\\nContent-Length: 2\\r\\n\\r\\nhi\\r\\n\\r\\n")
+    >>> record.fields, record.start, record.end
+    ({'content-length': '2', 'warc-type': 'resource'}, 52, 54)
+    >>> read_usual_record(b"WARC/1.0\\r\\nContent-Length: 1\\r\\n\\r\\nhi\\r\\n\\r\\n") is None
     True
     """
-    header = _read_fields(member, len(_VERSION_LINES[0])) if member.startswith(_VERSION_LINES) else None
-    if header is None:
+    match = _RECORD_HEADER.match(member)
+    if match is None or not member.endswith(_RECORD_END):
         return None
-    fields, start = header
-    length, uri = fields.get("content-length", ""), fields.get("warc-target-uri", "")
-    if not length.isdigit() or " " in uri or uri.startswith("<"):
-        return None
-    end = start + int(length)
-    if end + len(_RECORD_END) != len(member) or not member.endswith(_RECORD_END) or end - start > max_content:
-        return None
-    is_response = fields.get("warc-type", "").lower() == "response"
-    return UsualRecord(fields, member[start:end] if is_response else b"")
+    start, end = match.end(), len(member) - len(_RECORD_END)
+    header = match[0].lower()
+    _, _, length = header.partition(b"\ncontent-length: ")
+    is_usual = length.startswith(b"%d\r" % (end - start)) and not _ODD_URL.search(header)
+    return UsualRecord(match[0], start, end) if is_usual else None
 
 
-def read_usual_http(content: bytes) -> UsualHttp | None:
-    """Return the HTTP response that is the content of a WARC record.
+def read_usual_http(member: bytes, start: int, end: int) -> HttpResponse | None:
+    """Return the HTTP response that lies between `start` and `end`.
 
     Examples
     --------
-    >>> read_usual_http(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/html\\r\\n\\r\\n<p>")
-    UsualHttp(status=200, fields={'content-type': 'text/html'}, body=b'<p>')
+    >>> read_usual_http(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/html\\r\\n\\r\\n<p>", 0, 47)
+    HttpResponse(status=200, fields={'content-type': 'text/html'}, body=b'<p>')
     """
-    line = _STATUS_LINE.match(content)
-    header = _read_fields(content, line.end()) if line else None
-    if line is None or header is None:
-        return None
-    fields, start = header
-    return UsualHttp(int(line[1]), fields, content[start:])
+    header = _HTTP_HEADER.match(member, start, end)
+    return HttpResponse(int(header[1]), _read_fields(header[0]), member[header.end() : end]) if header else None
 
 
-def _read_fields(data: bytes, start: int) -> tuple[dict[str, str], int] | None:
-    """Return the header fields that begin at `start`, and where the empty line behind them ends."""
-    match = _FIELDS.match(data, start)
-    if match is None:
-        return None
-    lines = match[0].decode("ascii").split("\r\n")[-3::-1]  # the last first, so that the first one stays
-    return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}, match.end()
+def _read_fields(header: bytes) -> dict[str, str]:
+    lines = header.decode("ascii").split("\r\n")[-3:0:-1]  # the last first, so that of repeated fields the first stays
+    return {name.lower(): value.rstrip() for name, _, value in [line.partition(": ") for line in lines]}
