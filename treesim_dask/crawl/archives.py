@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -20,6 +20,7 @@ from treesim_dask.crawl import reasons
 from treesim_dask.crawl.members import DamagedMember, MemberStream, open_members
 from treesim_dask.crawl.sniffing import MAX_START_LINE, begins_record, name_foreign_format
 from treesim_dask.crawl.streams import ByteStream
+from treesim_dask.crawl.usual import HttpResponse, read_usual_http, read_usual_record
 from treesim_dask.errors import SourceError
 from treesim_dask.types import SkippedLog
 
@@ -76,18 +77,23 @@ class ArchiveReader:
         Damage is noted here.
     max_content
         Longer WARC records are passed over in bounded memory.
+    try_usual
+        Read usual WARC records in one go. It changes nothing but the time.
     """
 
-    def __init__(self, raw: ByteStream, skipped: SkippedLog, max_content: int) -> None:
+    def __init__(self, raw: ByteStream, skipped: SkippedLog, max_content: int, try_usual: bool = True) -> None:
         self._members = _open_archive(raw)
         self._raw = raw
         self._skipped = skipped
         self._max_content = max_content
+        self._try_usual = try_usual
         self._loader = ArcWarcRecordLoader(verify_http=False, arc2warc=False)
         self._n_records = 0
 
     def __iter__(self) -> Iterator[Response]:
         while True:
+            if self._try_usual:
+                yield from self._read_usual()
             try:
                 if not self._next_record():
                     break
@@ -101,6 +107,24 @@ class ArchiveReader:
             is_damaged = not {reasons.DAMAGED_COMPRESSION, reasons.TRUNCATED}.isdisjoint(self._skipped.reason)
             what = "is damaged: not one WARC record can be read" if is_damaged else "is neither WARC nor ARC"
             raise _no_archive(self._raw.url, what)
+
+    def _read_usual(self) -> Iterator[Response]:
+        """Read members that are one usual WARC record each, up to the first that is not."""
+        members = self._members
+        while (member := members.open_whole()) is not None:
+            record = read_usual_record(member)
+            if record is None or record.end - record.start > self._max_content:
+                members.put_back(member)
+                return
+            self._n_records += 1
+            fields = record.fields if record.is_response else {}
+            url = fields.get("warc-target-uri", "")
+            if _is_http(fields.get("warc-type", ""), url):
+                http = read_usual_http(member, record.start, record.end)
+                http = http or self._read_http(member[record.start : record.end])
+                offset, length = members.member_offset, members.member_end - members.member_offset
+                digest = fields.get("warc-payload-digest")
+                yield _response(offset, length, url, fields.get("warc-date", ""), digest, http)
 
     def _next_record(self) -> bool:
         """Go to the next WARC record, in this member or the next; False at the end of the file."""
@@ -195,25 +219,21 @@ class ArchiveReader:
         return start, 0
 
     def _make_response(self, record: Any, content: bytes, offset: int, length: int) -> Response:
+        http = self._read_http(content)
+        warc = record.rec_headers
+        date = warc.get_header("archive-date" if record.format == "arc" else "WARC-Date", "")
+        digest = warc.get_header("WARC-Payload-Digest") or None
+        response = _response(offset, length, _url_of(record), date, digest, http)
+        return response if len(content) == record.length else replace(response, body=None)
+
+    def _read_http(self, content: bytes) -> HttpResponse:
         stream = BytesIO(content)
         try:
             http = self._loader.http_parser.parse(stream)
         except EOFError:  # a response without content
             http = StatusAndHeaders("", [])
-        warc = record.rec_headers
-        is_arc = record.format == "arc"
-        return Response(
-            offset=offset,
-            length=length,
-            url=_url_of(record),
-            date=warc.get_header("archive-date" if is_arc else "WARC-Date", ""),
-            digest=warc.get_header("WARC-Payload-Digest") or None,
-            status=_status_of(http),
-            content_type=http.get_header("Content-Type", ""),
-            content_encoding=http.get_header("Content-Encoding", ""),
-            transfer_encoding=http.get_header("Transfer-Encoding", ""),
-            body=stream.read() if len(content) == record.length else None,
-        )
+        fields = {name.lower(): value for name, value in reversed(http.headers)}
+        return HttpResponse(_status_of(http), fields, stream.read())
 
 
 def _open_archive(raw: ByteStream) -> MemberStream:
@@ -232,14 +252,23 @@ def _no_archive(url: str, what: str) -> SourceError:
     return SourceError(f"{url} {what}: give archives of web pages, or HTML files")
 
 
+def _response(offset: int, length: int, url: str, date: str, digest: str | None, http: HttpResponse) -> Response:
+    field = http.fields.get
+    encodings = field("content-encoding", ""), field("transfer-encoding", "")
+    return Response(offset, length, url, date, digest, http.status, field("content-type", ""), *encodings, http.body)
+
+
 def _url_of(record: Any) -> str:
     url: str = record.rec_headers.get_header("uri" if record.format == "arc" else "WARC-Target-URI", "")
     return url.strip()
 
 
 def _is_http_response(record: Any) -> bool:
-    kind: str = record.rec_type or ""
-    return kind.strip().lower() == "response" and _url_of(record).lower().startswith(("http:", "https:"))
+    return _is_http(record.rec_type or "", _url_of(record))
+
+
+def _is_http(record_type: str, url: str) -> bool:
+    return record_type.strip().lower() == "response" and url[:6].lower().startswith(("http:", "https:"))
 
 
 def _status_of(http: Any) -> int:

@@ -53,6 +53,8 @@ _WIDE_ANGLE = {  # how a page without any mark begins: "<" with white space befo
     "utf-32-be": re.compile(rb"(?:\x00{3}[\t\n\r ])*\x00{3}<\x00{3}[!?A-Za-z]"),
 }
 
+_WIDE_STARTS = (b"\xff", b"\xfe", b"\x00")  # how a byte order mark or a big-endian character of ASCII begins
+
 
 def to_parser_bytes(html: bytes, content_type: str = "") -> bytes:
     """Return bytes in which tags are ASCII.
@@ -83,13 +85,14 @@ def find_encoding(html: bytes, content_type: str = "") -> str | None:
     A declaration that the bytes contradict does not count: "utf-16" on a page that begins with a plain ``<`` is
     a mistake that browsers ignore too.
     """
-    for bom, codec in _BOMS:
-        if html.startswith(bom):
-            return codec
     head = html[:_META_BYTES]
-    for codec, pattern in _WIDE_ANGLE.items():
-        if pattern.match(head):
-            return codec
+    if html.startswith(_WIDE_STARTS) or head[1:2] == b"\x00":
+        for bom, codec in _BOMS:
+            if html.startswith(bom):
+                return codec
+        for codec, pattern in _WIDE_ANGLE.items():
+            if pattern.match(head):
+                return codec
     declared = _HEADER_CHARSET.search(content_type)
     if declared:
         return _checked(_NOT_ASCII.get(declared[1].lower()), head)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,6 +30,7 @@ _GENERIC_TYPES = {
 }  # fmt: skip
 _MEDIA_TYPE_END = re.compile(r"[;,\s]")  # "text/html charset=utf-8" does occur
 _SNIFF_BYTES = 2048
+_USUAL_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _DATE = re.compile(  # WARC 1.1 allows dates that stop at any level
     r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
     r"(?:[T ](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?)?)?)?"
@@ -48,7 +50,7 @@ def read_pages(
     *,
     storage_options: Mapping[str, Any] | None = None,
     max_pages: int = 512,
-    max_bytes: int = 32 * 2**20,
+    max_bytes: int = 8 * 2**20,
 ) -> Iterator[PageBatch]:
     """Read the HTML pages of a source as a stream.
 
@@ -161,6 +163,9 @@ def parse_date(text: str) -> int | None:
     >>> parse_date("1970-01-01T00:00:01Z"), parse_date("19700101000001"), parse_date("2008-10-294T05:21:46-0700")
     (1000, 1000, None)
     """
+    if _USUAL_DATE.fullmatch(text):
+        with suppress(ValueError):
+            return int(datetime.fromisoformat(text).timestamp()) * 1000
     match = _DATE.fullmatch(text.strip()) or _ARC_DATE.fullmatch(text.strip())
     if not match:
         return None

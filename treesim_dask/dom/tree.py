@@ -6,18 +6,17 @@ Parsing is lexbor's (HTML5 rules); the walk and the splicing are iterative, so d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser
 
 from treesim_dask.dom.classes import ClassCollector
-from treesim_dask.dom.vocabulary import EPSILON, N_IDS, tag_id
+from treesim_dask.dom.structs import can_walk_structs, walk_structs
+from treesim_dask.dom.vocabulary import N_IDS, tag_id
+from treesim_dask.dom.walk import ElementBuffer, walk_objects
 from treesim_dask.kernels import kernel
 from treesim_dask.types import ClassBatch, Int32Array, Int64Array, TreeBatch, UInt16Array, offsets_of, row_entries
-
-# lexbor numbers the tags it knows from a small fixed table; larger numbers are addresses, good for one page only.
-_LEXBOR_KNOWN = 1000
-_known_ids: dict[int, int] = {}
 
 
 def parse_trees(pages: Iterable[bytes], spliced_tags: Sequence[str] = (), *, with_classes: bool = False) -> TreeBatch:
@@ -44,24 +43,17 @@ def parse_trees(pages: Iterable[bytes], spliced_tags: Sequence[str] = (), *, wit
     >>> [(tag_name(t), d) for t, d in zip(trees.tags.tolist(), trees.depths.tolist())]
     [('html', 0), ('head', 1), ('body', 1), ('p', 2), ('a', 3)]
     """
-    tags: list[int] = []
-    depths: list[int] = []
-    sizes: list[int] = []
+    elements = ElementBuffer()
     styles = ClassCollector() if with_classes else None
+    try_structs = can_walk_structs()
     for page in pages:
-        before = len(tags)
-        root = LexborHTMLParser(page).root
-        if root is not None:
-            _walk(root, tags, depths)
-            if styles is not None:
-                styles.add(root)
-        sizes.append(len(tags) - before)
-    whole = TreeBatch(
-        np.array(tags, np.uint16),
-        np.array(depths, np.int32),
-        offsets_of(np.array(sizes, np.int64)),
-        None if styles is None else styles.batch(),
-    )
+        parser = LexborHTMLParser(page)
+        if not (try_structs and walk_structs(parser, elements)):
+            walk_objects(parser, elements)
+        elements.end_page()
+        if styles is not None and parser.root is not None:
+            styles.add(parser.root)
+    whole = replace(elements.to_trees(), classes=None if styles is None else styles.batch())
     return splice(whole, spliced_tags) if spliced_tags else whole
 
 
@@ -82,30 +74,6 @@ def splice(trees: TreeBatch, spliced_tags: Sequence[str]) -> TreeBatch:
         lengths = np.diff(classes.indptr)[kept]
         classes = ClassBatch(offsets_of(lengths), classes.tokens[row_entries(classes.indptr, kept)])
     return TreeBatch(*_splice(trees.tags, trees.depths, trees.indptr, dropped), classes)
-
-
-def _walk(root: LexborNode, tags: list[int], depths: list[int]) -> None:
-    """Append the elements of one page in document order."""
-    depth_of: dict[int, int] = {}
-    unknown: dict[int, int] = {}
-    for node in root.traverse():
-        lexbor_id = node.tag_id
-        ids = _known_ids if lexbor_id < _LEXBOR_KNOWN else unknown
-        number = ids.get(lexbor_id)
-        if number is None:
-            number = ids[lexbor_id] = _element_id(node.tag)
-        if number == EPSILON:
-            continue
-        parent = node.parent
-        depth = 0 if parent is None else depth_of.get(parent.mem_id, -1) + 1
-        depth_of[node.mem_id] = depth
-        tags.append(number)
-        depths.append(depth)
-
-
-def _element_id(tag: str | None) -> int:
-    """Return the vocabulary id of an element, epsilon for comments and the like (lexbor names those ``-comment``)."""
-    return EPSILON if tag is None or tag.startswith("-") else tag_id(tag)
 
 
 @kernel

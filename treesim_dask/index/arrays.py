@@ -15,7 +15,7 @@ from treesim_dask.index.store import Store
 
 # Signatures and vectors of one template repeat almost to the byte: zstd without a shuffle filter finds that, and
 # took a third of the space of byte-shuffled data on 2,000 real pages.
-_COMPRESSOR = ZstdCodec(level=5)
+_COMPRESSOR = ZstdCodec(level=3)
 _CHUNK_BYTES = 2**18
 _CHUNKS_PER_SHARD = 32
 
