@@ -1,0 +1,165 @@
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from indexes import all_pages, brute_force, day, found, query_of, random_sources, write_index
+
+from treesim_dask.api import open_index
+from treesim_dask.errors import ConfigError, PageError
+from treesim_dask.index.arrays import ArrayWriter
+from treesim_dask.index.cache import Cache
+from treesim_dask.index.chunks import ChunkedArray
+from treesim_dask.index.store import Store
+from treesim_dask.query.metrics import METRICS
+from treesim_dask.query.options import Conditions, SearchOptions, domain_of, host_of, read_date
+from treesim_dask.query.search import search_many, search_segments
+
+SOURCES = random_sources(seed=1)
+PAGES = all_pages(SOURCES)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    return open_index(write_index(tmp_path_factory.mktemp("search") / "index", SOURCES).url)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("k", [1, 7, 200])
+def test_answers_are_the_best_candidates(index, metric, k):
+    for page in PAGES[::9]:
+        query = query_of(page)
+        assert found(index.search(query, k, metric=metric)) == brute_force(PAGES, query, metric, k)
+
+
+def test_the_page_itself_may_be_left_out(index):
+    for page in PAGES[::9]:
+        others = brute_force(PAGES, query_of(page), k=5, keep=lambda other: other is not page)  # noqa: B023
+        assert found(index.search(query_of(page), 5, with_self=False)) == others
+
+
+CONDITIONS = {
+    "host": (Conditions(hosts=("site3.example",)), lambda page, query: ".site3.example/" in page["url"]),
+    "pattern": (Conditions(url_pattern=r"/1/\d$"), lambda page, query: "/1/" in page["url"][-4:-1]),
+    "since": (Conditions(since=day(30)), lambda page, query: page["date"] >= 30 * 86_400_000),
+    "until": (Conditions(until=day(3)), lambda page, query: page["date"] < 3 * 86_400_000),
+    "nodes": (Conditions(min_nodes=25), lambda page, query: sum(page["shape"].values()) >= 25),
+    "others": (
+        Conditions(other_hosts=True),
+        lambda page, query: urlsplit(page["url"]).hostname != urlsplit(query["url"]).hostname,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("k", [2, 30])
+def test_conditions_hold_before_the_best_are_taken(index, name, k):
+    conditions, keep = CONDITIONS[name]
+    for page in PAGES[::11]:
+        expected = brute_force(PAGES, query_of(page), k=k, keep=lambda other: keep(other, page))  # noqa: B023
+        assert found(index.search(query_of(page), k, conditions=conditions)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one_per", "site"),
+    [
+        ("host", lambda page: urlsplit(page["url"]).hostname),
+        ("domain", lambda page: ".".join(urlsplit(page["url"]).hostname.split(".")[1:])),  # all begin with www
+    ],
+)
+def test_at_most_one_page_of_a_site(index, one_per, site):
+    for page in PAGES[::11]:
+        expected = brute_force(PAGES, query_of(page), k=6, site=site)
+        assert found(index.search(query_of(page), 6, one_per=one_per)) == expected
+
+
+@given(st.lists(st.integers(0, len(PAGES) - 1), min_size=1, max_size=12), st.integers(1, 20), st.booleans())
+def test_a_batch_answers_as_single_queries_do(rows, k, with_self):
+    segments, options = BATCH_INDEX.segments, SearchOptions(k, with_self=with_self)
+    queries = [query_of(PAGES[row]) for row in rows]
+    assert [answer for _, answer in search_many(segments, queries, options)] == [
+        search_segments(segments, [query], options)[0] for query in queries
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _batch_index(index):
+    global BATCH_INDEX  # Hypothesis gives no fixtures to a test of many examples
+    BATCH_INDEX = index
+
+
+@pytest.mark.parametrize("memory", [0, 5_000, 2**28])
+def test_memory_stays_within_its_bound_and_changes_no_answer(index, memory):
+    bounded = open_index(index.url, memory=memory)
+    for page in PAGES[::7]:
+        assert bounded.search(query_of(page)) == index.search(query_of(page))
+        assert bounded.cache.n_bytes <= memory
+
+
+def test_pages_are_found_by_id(index):
+    page = PAGES[17]
+    answer = index.search(f"id:{page['page_id']}", 3)
+    assert found(answer) == brute_force(PAGES, query_of(page), k=3)
+    assert [match.is_query for match in answer.matches if match.page_id == page["page_id"]] == [True]
+    with pytest.raises(PageError, match="there is no page"):
+        index.search(f"id:{page['page_id'].split('-')[0]}-{10**6}")
+
+
+def test_a_capped_bucket_is_reported(index):
+    query = query_of(PAGES[0])
+    capped = index.search(query, 100, bucket_cap=1)
+    assert capped.n_capped > 0
+    assert capped.n_candidates < index.search(query, 100).n_candidates
+    assert index.search(query, 100, bucket_cap=10**6) == index.search(query, 100)
+
+
+@pytest.mark.parametrize(
+    "options", [{"k": 0}, {"metric": "nearest"}, {"one_per": "page"}, {"bucket_cap": 0}], ids=lambda o: next(iter(o))
+)
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(ConfigError):
+        SearchOptions(**options)
+
+
+def test_hosts_and_domains():
+    assert host_of("http://[::1") == ""
+    assert domain_of("https://a.b.example.com/") == "example.com"
+    assert domain_of("https://a.b.example.co.uk/") == "example.co.uk"
+    assert domain_of("http://[::1]:80/") == "::1"
+    assert domain_of("http://localhost/") == "localhost"
+    with pytest.raises(ConfigError, match="looks like"):
+        read_date("yesterday")
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=300), st.data())
+def test_chunks_are_read_as_zarr_reads_them(tmp_path_factory, values, data):
+    folder = tmp_path_factory.mktemp("chunks")
+    writer = ArrayWriter(folder / "a", (), np.uint32, chunk_bytes=64)
+    writer.append(np.array(values, np.uint32))
+    writer.close()
+    peer = zarr.open_array(folder / "a")[:]
+    array = ChunkedArray(Store(str(folder)), "a", Cache(1000))
+    assert array.read().tolist() == peer.tolist()
+    ranges = data.draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, 40)), max_size=8))
+    starts = np.array([start for start, _ in ranges], np.int64)
+    stops = np.array([min(start + length, len(values)) for start, length in ranges], np.int64)
+    expected = [value for a, b in zip(starts, stops, strict=True) for value in peer[a:b].tolist()]
+    assert array.read_ranges(starts, stops).tolist() == expected
+    if values:
+        rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20)), np.int64)
+        assert array.take(rows).tolist() == peer[rows].tolist()
+
+
+def test_a_query_loads_no_more_than_it_needs(index):
+    code = f"""
+import sys
+from treesim_dask.api import open_index
+open_index({index.url!r}).search("id:{PAGES[0]["page_id"]}")
+print([name for name in ("dask", "distributed", "pandas", "zarr", "aiohttp", "warcio") if name in sys.modules])
+"""
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"
