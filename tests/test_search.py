@@ -1,138 +1,165 @@
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import zarr
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import shape_batch, shape_rows, write_segment
+from indexes import all_pages, brute_force, day, found, query_of, random_sources, write_index
 
-from treesim_dask import open_index
-from treesim_dask.config import IndexConfig
+from treesim_dask.api import open_index
 from treesim_dask.errors import ConfigError, PageError
-from treesim_dask.hashing.bands import band_keys
-from treesim_dask.hashing.family import make_family
-from treesim_dask.query.metrics import METRICS, find_metric, measure_overlap
-from treesim_dask.query.page import make_query
-from treesim_dask.query.search import search_segments
+from treesim_dask.index.arrays import ArrayWriter
+from treesim_dask.index.cache import Cache
+from treesim_dask.index.chunks import ChunkedArray
+from treesim_dask.index.store import Store
+from treesim_dask.query.metrics import METRICS
+from treesim_dask.query.options import Conditions, SearchOptions, domain_of, host_of, read_date
+from treesim_dask.query.search import search_many, search_segments
 
-CONFIG = IndexConfig(n_bands=6, n_rows=1)
+SOURCES = random_sources(seed=1)
+PAGES = all_pages(SOURCES)
 
 
 @pytest.fixture(scope="module")
-def store_factory(tmp_path_factory):
-    return lambda: str(tmp_path_factory.mktemp("segments"))
+def index(tmp_path_factory):
+    return open_index(write_index(tmp_path_factory.mktemp("search") / "index", SOURCES).url)
 
 
-def brute_force(rows, query, metric, k):
-    """All pages that share a band with the query, by score and then by segment and row."""
-    family = make_family(CONFIG)
-    keys = band_keys(family.sign(shape_batch([query])), CONFIG.n_bands)[0]
-    found = []
-    for segment_id, pages in rows:
-        batch = shape_batch(pages)
-        shared = (band_keys(family.sign(batch), CONFIG.n_bands) == keys).any(axis=1)
-        scores = metric.scores(measure_overlap(shape_batch([query]), batch))
-        found += [(float(s), segment_id, row) for row, (s, hit) in enumerate(zip(scores, shared, strict=True)) if hit]
-    sign = 1 if metric.is_distance else -1
-    return sorted(found, key=lambda f: (sign * f[0], f[1], f[2]))[:k]
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("k", [1, 7, 200])
+def test_answers_are_the_best_candidates(index, metric, k):
+    for page in PAGES[::9]:
+        query = query_of(page)
+        assert found(index.search(query, k, metric=metric)) == brute_force(PAGES, query, metric, k)
 
 
-@settings(max_examples=60)
-@given(
-    metric=st.sampled_from(sorted(METRICS)),
-    segments=st.lists(st.lists(shape_rows(max_branch=12, max_size=8).filter(bool), max_size=6), min_size=1, max_size=3),
-    query=shape_rows(max_branch=12, max_size=8).filter(bool),
-    k=st.integers(1, 8),
+def test_the_page_itself_may_be_left_out(index):
+    for page in PAGES[::9]:
+        others = brute_force(PAGES, query_of(page), k=5, keep=lambda other: other is not page)  # noqa: B023
+        assert found(index.search(query_of(page), 5, with_self=False)) == others
+
+
+CONDITIONS = {
+    "host": (Conditions(hosts=("site3.example",)), lambda page, query: ".site3.example/" in page["url"]),
+    "pattern": (Conditions(url_pattern=r"/1/\d$"), lambda page, query: "/1/" in page["url"][-4:-1]),
+    "since": (Conditions(since=day(30)), lambda page, query: page["date"] >= 30 * 86_400_000),
+    "until": (Conditions(until=day(3)), lambda page, query: page["date"] < 3 * 86_400_000),
+    "nodes": (Conditions(min_nodes=25), lambda page, query: sum(page["shape"].values()) >= 25),
+    "others": (
+        Conditions(other_hosts=True),
+        lambda page, query: urlsplit(page["url"]).hostname != urlsplit(query["url"]).hostname,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("k", [2, 30])
+def test_conditions_hold_before_the_best_are_taken(index, name, k):
+    conditions, keep = CONDITIONS[name]
+    for page in PAGES[::11]:
+        expected = brute_force(PAGES, query_of(page), k=k, keep=lambda other: keep(other, page))  # noqa: B023
+        assert found(index.search(query_of(page), k, conditions=conditions)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one_per", "site"),
+    [
+        ("host", lambda page: urlsplit(page["url"]).hostname),
+        ("domain", lambda page: ".".join(urlsplit(page["url"]).hostname.split(".")[1:])),  # all begin with www
+    ],
 )
-def test_answers_equal_brute_force_over_the_candidates(metric, segments, query, k, store_factory):
-    url = store_factory()
-    opened = sorted(
-        (write_segment(url, f"file-{i}", pages, CONFIG) for i, pages in enumerate(segments)),
-        key=lambda segment: segment.segment_id,
-    )
-    by_id = {segment.segment_id: segment for segment in opened}
-    rows = [(s.segment_id, segments[int(s.summary.source_url.split("-")[1])]) for s in opened]
-    answer = search_segments(opened, make_query("q", shape_batch([query]), CONFIG), find_metric(metric), k)
-    expected = brute_force(rows, query, find_metric(metric), k)
-    assert [(m.score, *split_id(m.page_id)) for m in answer.matches] == expected
-    assert [m.rank for m in answer.matches] == list(range(1, len(expected) + 1))
-    assert all(m.page_id.split("-")[0] in by_id for m in answer.matches)
+def test_at_most_one_page_of_a_site(index, one_per, site):
+    for page in PAGES[::11]:
+        expected = brute_force(PAGES, query_of(page), k=6, site=site)
+        assert found(index.search(query_of(page), 6, one_per=one_per)) == expected
 
 
-def split_id(page_id):
-    segment_id, row = page_id.split("-")
-    return segment_id, int(row)
+@given(st.lists(st.integers(0, len(PAGES) - 1), min_size=1, max_size=12), st.integers(1, 20), st.booleans())
+def test_a_batch_answers_as_single_queries_do(rows, k, with_self):
+    segments, options = BATCH_INDEX.segments, SearchOptions(k, with_self=with_self)
+    queries = [query_of(PAGES[row]) for row in rows]
+    assert [answer for _, answer in search_many(segments, queries, options)] == [
+        search_segments(segments, [query], options)[0] for query in queries
+    ]
 
 
-def test_every_page_finds_itself_first_or_tied(demo_index):
-    index = open_index(demo_index)
-    for segment in index.segments:
-        for row in range(0, segment.summary.n_pages, 17):
-            page = f"id:{segment.segment_id}-{row}"
-            best = index.search(page, k=400).matches
-            itself = next(match for match in best if match.is_query)
-            assert itself.page_id == page[3:]
-            assert itself.score == best[0].score == 1.0
-            assert itself.bands == tuple(range(index.config.n_bands))
-            assert page[3:] not in {match.page_id for match in index.search(page, k=400, with_self=False).matches}
+@pytest.fixture(scope="module", autouse=True)
+def _batch_index(index):
+    global BATCH_INDEX  # Hypothesis gives no fixtures to a test of many examples
+    BATCH_INDEX = index
 
 
-def test_leaving_the_page_out_still_gives_k(demo_index):
-    index = open_index(demo_index)
-    page = f"id:{index.segments[0].segment_id}-3"
-    with_self, without = index.search(page, k=6), index.search(page, k=5, with_self=False)
-    assert [m.page_id for m in without.matches] == [m.page_id for m in with_self.matches if not m.is_query][:5]
+@pytest.mark.parametrize("memory", [0, 5_000, 2**28])
+def test_memory_stays_within_its_bound_and_changes_no_answer(index, memory):
+    bounded = open_index(index.url, memory=memory)
+    for page in PAGES[::7]:
+        assert bounded.search(query_of(page)) == index.search(query_of(page))
+        assert bounded.cache.n_bytes <= memory
 
 
-def test_the_cluster_answers_as_the_process_does(demo_index, client):
-    index = open_index(demo_index)
-    for segment in index.segments:
-        page = f"id:{segment.segment_id}-1"
-        for metric in METRICS:
-            assert index.search(page, metric=metric, client=client) == index.search(page, metric=metric)
+def test_pages_are_found_by_id(index):
+    page = PAGES[17]
+    answer = index.search(f"id:{page['page_id']}", 3)
+    assert found(answer) == brute_force(PAGES, query_of(page), k=3)
+    assert [match.is_query for match in answer.matches if match.page_id == page["page_id"]] == [True]
+    with pytest.raises(PageError, match="there is no page"):
+        index.search(f"id:{page['page_id'].split('-')[0]}-{10**6}")
 
 
-def test_a_page_is_found_by_its_archive_and_by_its_bytes(demo_index, demo_archives, tmp_path):
-    from treesim_dask.crawl.pages import read_page_at
-
-    index = open_index(demo_index)
-    row = index.pages.compute().iloc[7]
-    by_archive = index.query(f"warc:{row.warc}#{row.offset}")
-    assert by_archive[by_archive.is_query].url.tolist() == [row.url]
-    html = read_page_at(row.warc, row.offset, row.length).html[0]
-    (tmp_path / "page.html").write_bytes(html)
-    by_file, by_bytes = index.query(str(tmp_path / "page.html")), index.query(html)
-    assert by_file.equals(by_bytes)
-    assert by_file.iloc[0].score == 1.0
+def test_a_capped_bucket_is_reported(index):
+    query = query_of(PAGES[0])
+    capped = index.search(query, 100, bucket_cap=1)
+    assert capped.n_capped > 0
+    assert capped.n_candidates < index.search(query, 100).n_candidates
+    assert index.search(query, 100, bucket_cap=10**6) == index.search(query, 100)
 
 
-def test_a_query_answer_is_a_frame_with_provenance(demo_index):
-    index = open_index(demo_index)
-    frame = index.query(f"id:{index.segments[0].segment_id}-0", k=3)
-    assert len(frame) == 3
-    assert frame.columns.tolist()[:6] == ["rank", "score", "cosine", "jaccard", "bands", "url"]
-    assert frame.score.is_monotonic_decreasing
-    assert (frame.offset >= 0).all()
+@pytest.mark.parametrize(
+    "options", [{"k": 0}, {"metric": "nearest"}, {"one_per": "page"}, {"bucket_cap": 0}], ids=lambda o: next(iter(o))
+)
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(ConfigError):
+        SearchOptions(**options)
 
 
-@pytest.mark.parametrize("page", ["id:nonsense", "id:0123456789abcdef-0", "id:0123456789abcdef-99999999999", "warc:x"])
-def test_pages_that_are_not_there(demo_index, page):
-    with pytest.raises(PageError):
-        open_index(demo_index).search(page)
+def test_hosts_and_domains():
+    assert host_of("http://[::1") == ""
+    assert domain_of("https://a.b.example.com/") == "example.com"
+    assert domain_of("https://a.b.example.co.uk/") == "example.co.uk"
+    assert domain_of("http://[::1]:80/") == "::1"
+    assert domain_of("http://localhost/") == "localhost"
+    with pytest.raises(ConfigError, match="looks like"):
+        read_date("yesterday")
 
 
-def test_k_must_be_positive(demo_index):
-    with pytest.raises(ConfigError, match="k must be at least 1"):
-        open_index(demo_index).search(b"<p>", k=0)
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=300), st.data())
+def test_chunks_are_read_as_zarr_reads_them(tmp_path_factory, values, data):
+    folder = tmp_path_factory.mktemp("chunks")
+    writer = ArrayWriter(folder / "a", (), np.uint32, chunk_bytes=64)
+    writer.append(np.array(values, np.uint32))
+    writer.close()
+    peer = zarr.open_array(folder / "a")[:]
+    array = ChunkedArray(Store(str(folder)), "a", Cache(1000))
+    assert array.read().tolist() == peer.tolist()
+    ranges = data.draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, 40)), max_size=8))
+    starts = np.array([start for start, _ in ranges], np.int64)
+    stops = np.array([min(start + length, len(values)) for start, length in ranges], np.int64)
+    expected = [value for a, b in zip(starts, stops, strict=True) for value in peer[a:b].tolist()]
+    assert array.read_ranges(starts, stops).tolist() == expected
+    if values:
+        rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20)), np.int64)
+        assert array.take(rows).tolist() == peer[rows].tolist()
 
 
-def test_an_alien_page_has_no_match(demo_index):
-    answer = open_index(demo_index).search("".join(f"<x-{i}>" for i in range(50)).encode())
-    assert all(match.score < 0.5 for match in answer.matches)
-
-
-def test_shared_shapes_are_stored_once(tmp_path):
-    segment = write_segment(str(tmp_path), "a", [{1: 1}, {2: 5}, {1: 1}, {1: 2}, {2: 5}], CONFIG)
-    assert segment.summary.n_shapes == 3
-    assert segment.page_shapes.tolist() == [0, 1, 0, 2, 1]
-    assert segment.read_shapes(np.array([2, 0])).counts.tolist() == [2, 1]
-    answer = search_segments([segment], make_query("q", shape_batch([{1: 1}]), CONFIG), find_metric("cosine"), 9)
-    assert [m.page_id.split("-")[1] for m in answer.matches] == ["0", "2", "3"]
+def test_a_query_loads_no_more_than_it_needs(index):
+    code = f"""
+import sys
+from treesim_dask.api import open_index
+open_index({index.url!r}).search("id:{PAGES[0]["page_id"]}")
+print([name for name in ("dask", "distributed", "pandas", "zarr", "aiohttp", "warcio") if name in sys.modules])
+"""
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"

@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from treesim_dask.config import IndexConfig
-from treesim_dask.errors import ConfigError
-from treesim_dask.index.check import Problem, check_index, remove_orphans
+from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.segment import list_segments
 from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, find_metric
+from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage, load_query
 from treesim_dask.query.search import SegmentAnswer, search_segments
 
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     import pandas
     from distributed import Client
 
+    from treesim_dask.index.check import Problem
     from treesim_dask.query.evaluate import Evaluation
 
 
-def open_index(url: str, storage_options: Mapping[str, Any] | None = None) -> Index:
+def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memory: int = DEFAULT_MEMORY) -> Index:
     """Open an index for queries.
+
+    Keep it open for many: what it has read stays in memory, up to a bound.
 
     Parameters
     ----------
@@ -37,8 +40,10 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None) -> In
         A local path or any fsspec URL.
     storage_options
         Passed to the fsspec file system.
+    memory
+        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first.
     """
-    return Index(Store(url, storage_options))
+    return Index(Store(url, storage_options), memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,11 @@ class Index:
     Use `open_index` to make one.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, memory: int = DEFAULT_MEMORY) -> None:
         self.store = store
         self.config = read_manifest(store)
-        self.segments = list_segments(store)
+        self.cache = Cache(memory)
+        self.segments = list_segments(store, self.cache)
 
     @property
     def url(self) -> str:
@@ -86,21 +92,18 @@ class Index:
         self,
         page: str | bytes | QueryPage,
         k: int = 10,
-        metric: str = DEFAULT_METRIC,
-        with_self: bool = True,
         client: Client | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> SegmentAnswer:
         """Return the matches of a page as objects, with the number of candidates; see `query`."""
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, got {k}")
-        chosen = find_metric(metric)
-        query = page if isinstance(page, QueryPage) else load_query(page, self.store, self.config, storage_options)
+        chosen = SearchOptions(k, **options)
+        query = page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
         if client is None:
-            return search_segments(self.segments, query, chosen, k, with_self)
+            return search_segments(self.segments, [query], chosen)[0]
         from treesim_dask.dataflow import search_on_cluster
 
-        return search_on_cluster(client, self.segments, query, metric, k, with_self)
+        return search_on_cluster(client, self.segments, [query], chosen)[0]
 
     def query(self, page: str | bytes | QueryPage, k: int = 10, **options: Any) -> pandas.DataFrame:
         """Return the pages built most like the given one, best first.
@@ -113,7 +116,7 @@ class Index:
         k
             How many.
         options
-            ``metric`` (see `treesim_dask.query.metrics.METRICS`), ``with_self=False`` to leave the page itself out,
+            Those of `treesim_dask.query.options.SearchOptions` (``metric``, ``with_self``, ``conditions``, ...);
             ``client`` to search on a Dask cluster, ``storage_options`` for reading ``warc:`` pages.
 
         Returns
@@ -169,6 +172,8 @@ class Index:
         self, repair: bool = False, on_segment: Callable[[int, int], None] = lambda done, total: None
     ) -> list[Problem]:
         """Return everything that is wrong with the index; with `repair`, remove orphans and return what is left."""
+        from treesim_dask.index.check import check_index, remove_orphans
+
         problems = list(check_index(self.store, on_segment))
         if not repair:
             return problems

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import dask.bag
@@ -23,11 +23,12 @@ from treesim_dask.dom.tree import parse_trees
 from treesim_dask.errors import SourceError, StorageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
+from treesim_dask.index.cache import Cache
 from treesim_dask.index.segment import Segment, SegmentSummary
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import PAGE_SCHEMA
 from treesim_dask.index.writer import SegmentWriter
-from treesim_dask.query.metrics import find_metric
+from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.search import SegmentAnswer, merge_answers, search_segment
 from treesim_dask.types import SkippedLog, Source
@@ -126,36 +127,33 @@ def _outcome(future: Future, url: str) -> Outcome:
 
 
 def search_on_cluster(
-    client: Client, segments: Sequence[Segment], query: QueryPage, metric: str, k: int, with_self: bool
-) -> SegmentAnswer:
-    """Answer a query with one task a segment and a tree of merges; `k` rows travel back."""
+    client: Client, segments: Sequence[Segment], queries: Sequence[QueryPage], options: SearchOptions
+) -> list[SegmentAnswer]:
+    """Answer queries with one task a segment and a tree of merges; `k` rows a query travel back."""
     if not segments:
-        return SegmentAnswer((), 0)
-    store = segments[0].store
-    bag = dask.bag.from_sequence([segment.segment_id for segment in segments], partition_size=1)
-    filter_rerank = partial(_filter_rerank, store.url, store.storage_options, query, metric, k, with_self)
-    merge_top_k = partial(_merge_top_k, metric, k)
-    answers = bag.map_partitions(filter_rerank)
+        return [SegmentAnswer((), 0)] * len(queries)
+    bag = dask.bag.from_sequence(segments, partition_size=1)
+    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options))
+    merge_top_k = partial(_merge_top_k, options)
     merged = answers.reduction(merge_top_k, merge_top_k, split_every=_MERGE_WIDTH)
-    answer: SegmentAnswer = client.compute(merged).result()
+    answer: list[SegmentAnswer] = client.compute(merged).result()
     return answer
 
 
 def _filter_rerank(
-    index_url: str,
-    index_options: Mapping[str, Any],
-    query: QueryPage,
-    metric: str,
-    k: int,
-    with_self: bool,
-    segment_ids: Iterable[str],
-) -> list[SegmentAnswer]:
-    store = Store(index_url, index_options)
-    return [search_segment(Segment(store, name), query, find_metric(metric), k, with_self) for name in segment_ids]
+    queries: Sequence[QueryPage], options: SearchOptions, segments: Iterable[Segment]
+) -> list[list[SegmentAnswer]]:
+    return [search_segment(segment.kept_in(_worker_cache()), queries, options) for segment in segments]
 
 
-def _merge_top_k(metric: str, k: int, answers: Iterable[SegmentAnswer]) -> SegmentAnswer:
-    return merge_answers(answers, find_metric(metric), k)
+@lru_cache(maxsize=1)
+def _worker_cache() -> Cache:
+    """Return what a worker keeps between the queries it takes part in."""
+    return Cache()
+
+
+def _merge_top_k(options: SearchOptions, answers: Iterable[list[SegmentAnswer]]) -> list[SegmentAnswer]:
+    return [merge_answers(of_query, options) for of_query in zip(*answers, strict=True)]
 
 
 def page_frame(segments: Sequence[Segment]) -> dask.dataframe.DataFrame:
@@ -176,7 +174,7 @@ def signature_array(segments: Sequence[Segment], n_hashes: int) -> dask.array.Ar
     """Return the signatures as a lazy array, one block a segment or more."""
     import dask.array
 
-    arrays = [segment.signature_array for segment in segments if segment.summary.n_shapes]
+    arrays = [array for segment in segments for array in segment.signature_arrays if array.shape[0]]
     if not arrays:
         return dask.array.zeros((0, n_hashes), dtype="uint32", chunks=(1, n_hashes))
     return dask.array.concatenate([dask.array.from_zarr(array) for array in arrays])

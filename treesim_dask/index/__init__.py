@@ -1,6 +1,7 @@
 """An index on disk: segments of Parquet and Zarr, each published whole.
 
 In the order of the flow: ``store`` (where an index lies), ``manifest`` (its parameters), ``arrays`` and ``tables``
-(Zarr and Parquet as segments use them), ``writer`` (pages and shapes to a published segment), ``segment`` (reading
-one), ``check`` (is everything there, and as it was written?).
+(Zarr and Parquet as segments use them), ``writer`` (pages and shapes to a published segment); ``cache`` (what is kept
+between queries), ``chunks`` (arrays by chunk), ``bands`` (buckets to shapes), ``parts`` (shapes to vectors and pages),
+``segment`` (reading one); ``check`` (is everything there, and as it was written?).
 """

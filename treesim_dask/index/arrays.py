@@ -17,7 +17,7 @@ from treesim_dask.index.store import Store
 # took a third of the space of byte-shuffled data on 2,000 real pages.
 _COMPRESSOR = ZstdCodec(level=3)
 _CHUNK_BYTES = 2**18
-_CHUNKS_PER_SHARD = 32
+_SHARD_BYTES = 2**23
 
 
 class ArrayWriter:
@@ -31,6 +31,8 @@ class ArrayWriter:
         Shape of one row: ``()`` for a plain sequence, ``(n_hashes,)`` for signatures.
     dtype
         An integer type.
+    chunk_bytes
+        Decoded size of a chunk, the least that is read at once.
 
     Examples
     --------
@@ -44,10 +46,12 @@ class ArrayWriter:
     [1, 2, 3]
     """
 
-    def __init__(self, path: Path, row_shape: tuple[int, ...], dtype: DTypeLike) -> None:
+    def __init__(
+        self, path: Path, row_shape: tuple[int, ...], dtype: DTypeLike, chunk_bytes: int = _CHUNK_BYTES
+    ) -> None:
         row_bytes = int(np.prod(row_shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        n_rows_chunk = max(1, _CHUNK_BYTES // row_bytes)
-        self._n_rows_shard = n_rows_chunk * _CHUNKS_PER_SHARD
+        n_rows_chunk = max(1, chunk_bytes // row_bytes)
+        self._n_rows_shard = n_rows_chunk * max(1, _SHARD_BYTES // chunk_bytes)
         self._array: Any = zarr.create_array(
             LocalStore(path),
             shape=(0, *row_shape),
@@ -55,6 +59,7 @@ class ArrayWriter:
             chunks=(n_rows_chunk, *row_shape),
             shards=(self._n_rows_shard, *row_shape),
             compressors=[_COMPRESSOR],
+            config={"write_empty_chunks": True},  # a shard that is missing is then lost, never just empty
         )
         self._pending: list[NDArray[Any]] = []
         self._n_pending = 0

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.manifest import MANIFEST, read_manifest
-from treesim_dask.index.segment import SEGMENTS, SIGNATURES, SUMMARY, Segment, SegmentSummary
+from treesim_dask.index.parts import SIGNATURES
+from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, SegmentSummary
 from treesim_dask.index.store import STAGING, Store
 from treesim_dask.index.tables import PAGES
 from treesim_dask.index.writer import file_digest
@@ -102,6 +103,6 @@ def _check_counts(segment: Segment, folder: str) -> Iterator[Problem]:
         yield Problem(f"{folder}/{PAGES}", f"has {len(segment.page_shapes)} rows, {summary.n_pages} were counted")
     elif summary.n_pages and int(segment.page_shapes.max()) >= summary.n_shapes:
         yield Problem(f"{folder}/{PAGES}", f"points at a shape beyond the {summary.n_shapes} there are")
-    n_signatures = segment.signature_array.shape[0]
+    n_signatures = sum(array.shape[0] for array in segment.signature_arrays)
     if n_signatures != summary.n_shapes:
         yield Problem(f"{folder}/{SIGNATURES}", f"has {n_signatures} rows for {summary.n_shapes} shapes")

@@ -1,28 +1,29 @@
-"""Reading a segment: buckets to candidate shapes, shapes to vectors, shapes to pages."""
+"""Reading a segment: buckets to shapes, shapes to vectors and pages, rows to page ids."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from treesim_dask.errors import IndexFormatError
-from treesim_dask.index.arrays import open_array
+from treesim_dask.index.bands import BandTable, Hits
+from treesim_dask.index.cache import Cache
 from treesim_dask.index.manifest import parse_json
+from treesim_dask.index.parts import SIGNATURES, CompactedPart, FreshPart, Part, join_vectors
 from treesim_dask.index.store import Store
-from treesim_dask.index.tables import BANDS, PAGES, SKIPPED, group_ranges, open_table
-from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array, row_entries
+from treesim_dask.index.tables import BANDS, SKIPPED, arrow_integers, column_values, open_table
+from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array, offsets_of
 
 SEGMENTS = "segments"
 SUMMARY = "segment.json"
-SIGNATURES = "signatures"
-INDPTR, BRANCHES, COUNTS = "branches/indptr", "branches/branch", "branches/count"
+COMPACTED_PREFIX = "compacted-"
+LOOKUP = "bands/lookup.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,10 @@ class SegmentSummary:
     """What ``segment.json`` says: where a segment comes from, what it holds, and the checksum of each file.
 
     ``skipped`` counts what was left out by reason, ``damage`` gives the first places where the source is broken as
-    (reason, file, offset); ``files`` maps the path of each file to its size and SHA-256.
+    (reason, file, offset); ``files`` maps the path of each file to its size and SHA-256. ``compaction`` is there for a
+    compacted segment only: ``origins`` maps the segments its pages were first written to to the digest of their
+    summaries, ``replaces`` names the compacted segments it took the place of, ``parts`` has (shapes, pages) of each
+    part and ``n_band_files`` the number of files of its band table.
     """
 
     segment_id: str
@@ -47,6 +51,7 @@ class SegmentSummary:
     skipped: dict[str, int]
     damage: list[list[Any]]
     files: dict[str, list[Any]]
+    compaction: dict[str, Any] | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -55,37 +60,49 @@ class SegmentSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain JSON values."""
-        return asdict(self)
+        values = asdict(self)
+        if self.compaction is None:
+            del values["compaction"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str) -> SegmentSummary:
         """Rebuild a summary from `to_dict`, or say which file is damaged."""
         names = {f.name for f in fields(cls)}
-        if values.keys() != names:
-            raise IndexFormatError(f"{where} is damaged: unknown or missing {sorted(values.keys() ^ names)}")
+        needed = {f.name for f in fields(cls) if f.default is MISSING}
+        if odd := (values.keys() - names) | (needed - values.keys()):
+            raise IndexFormatError(f"{where} is damaged: unknown or missing {sorted(odd)}")
         return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """The shapes that share a bucket with a query, and the bands they share.
+class Deletions:
+    """The pages of a segment that are deleted.
 
     Parameters
     ----------
-    shapes
-        Shape (n_candidates,), dtype int64: distinct, ascending.
-    indptr
-        Shape (n_candidates + 1,), dtype int64.
-    bands
-        Shape (n_hits,), dtype int64: the bands that fired for candidate i are ``bands[indptr[i]:indptr[i + 1]]``.
+    origins
+        Shape (n_deleted,), dtype uint64: sorted, as `Segment.page_origins` gives them.
+    whole
+        Shape (n_gone,), dtype uint64: the numbers of origins of which nothing is left, since their source was
+        indexed anew or deleted as a whole.
     """
 
-    shapes: Int64Array
-    indptr: Int64Array
-    bands: Int64Array
+    origins: UInt64Array
+    whole: UInt64Array
 
-    def __len__(self) -> int:
-        return len(self.shapes)
+    def __bool__(self) -> bool:
+        return bool(len(self.origins) or len(self.whole))
+
+    def keep(self, origins: UInt64Array) -> Any:
+        """Tell which of some pages are not deleted. Shape (n_pages,), dtype bool."""
+        gone = np.isin(origins, self.origins)
+        if len(self.whole):
+            gone |= np.isin(origins >> np.uint64(32), self.whole)
+        return ~gone
+
+
+NOTHING_DELETED = Deletions(np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
 class Segment:
@@ -97,120 +114,233 @@ class Segment:
         Where the index lies.
     segment_id
         The name of the segment's folder.
+    cache
+        Keeps what was read; several segments may share one. Without it nothing is kept.
+    deletions
+        Pages that are no longer part of the index.
     """
 
-    def __init__(self, store: Store, segment_id: str) -> None:
+    def __init__(
+        self, store: Store, segment_id: str, cache: Cache | None = None, deletions: Deletions = NOTHING_DELETED
+    ) -> None:
         self.store = store
         self.segment_id = segment_id
+        self.deletions = deletions
+        self._cache = cache if cache is not None else Cache(0)
 
-    def __reduce__(self) -> tuple[type[Segment], tuple[Store, str]]:
-        return Segment, (self.store, self.segment_id)  # open files stay where they are
+    def __reduce__(self) -> tuple[type[Segment], tuple[Store, str, None, Deletions]]:
+        return Segment, (self.store, self.segment_id, None, self.deletions)  # what was read stays where it is
+
+    def kept_in(self, cache: Cache) -> Segment:
+        """Return the same segment, keeping what it reads in another cache."""
+        return Segment(self.store, self.segment_id, cache, self.deletions)
 
     def _name(self, part: str) -> str:
         return f"{SEGMENTS}/{self.segment_id}/{part}"
+
+    @property
+    def is_compacted(self) -> bool:
+        """True if compaction wrote it."""
+        return self.segment_id.startswith(COMPACTED_PREFIX)
+
+    @cached_property
+    def _summary_bytes(self) -> bytes:
+        return self.store.read_bytes(self._name(SUMMARY))
+
+    @property
+    def digest(self) -> str:
+        """Digest of the summary, and with it of every file: the same content always has the same one."""
+        return hashlib.sha256(self._summary_bytes).hexdigest()
 
     @cached_property
     def summary(self) -> SegmentSummary:
         """What the segment holds."""
         where = f"{self.store.url}/{self._name(SUMMARY)}"
-        return SegmentSummary.from_dict(parse_json(self.store.read_bytes(self._name(SUMMARY)), where), where)
+        return SegmentSummary.from_dict(parse_json(self._summary_bytes, where), where)
 
-    def find_candidates(self, keys: UInt64Array) -> Candidates:
-        """Return the shapes that share a bucket with the query.
+    @cached_property
+    def origins(self) -> list[str]:
+        """The segments its pages were first written to and are named after, sorted."""
+        if not self.is_compacted:
+            return [self.segment_id]
+        return sorted(self._compaction["origins"])
+
+    @property
+    def _compaction(self) -> dict[str, Any]:
+        if self.summary.compaction is None:
+            raise IndexFormatError(f"{self.store.url}/{self._name(SUMMARY)} is damaged: it does not tell its parts")
+        return self.summary.compaction
+
+    @cached_property
+    def _parts(self) -> Sequence[Part]:
+        if not self.is_compacted:
+            return [FreshPart(self.store, self._name("").rstrip("/"), self._cache)]
+        n_parts = len(self._compaction["parts"])
+        return [CompactedPart(self.store, self._name(part_name(n)), self._cache) for n in range(n_parts)]
+
+    @cached_property
+    def _part_offsets(self) -> tuple[Int64Array, Int64Array]:
+        """The number of the first shape, and of the first page, of each part, and those of all at the end."""
+        if not self.is_compacted:
+            return np.array([0, 2**62]), np.array([0, 2**62])  # the only part: its summary need not be read
+        sizes = np.array(self._compaction["parts"], np.int64).reshape(-1, 2)
+        return offsets_of(sizes[:, 0]), offsets_of(sizes[:, 1])
+
+    @cached_property
+    def _bands(self) -> BandTable:
+        if not self.is_compacted:
+            return BandTable(self.store, [self._name(BANDS)], self._cache)
+        names = [self._name(band_file_name(n)) for n in range(self._compaction["n_band_files"])]
+        return BandTable(self.store, names, self._cache, self._name(LOOKUP))
+
+    def find_hits(self, keys: UInt64Array, cap: int | None = None) -> Hits:
+        """Return the shapes that share a bucket with each query; see `BandTable.find`.
 
         Parameters
         ----------
         keys
-            Shape (n_bands,), dtype uint64: the query's bucket in each band.
+            Shape (n_queries, n_bands), dtype uint64: the bucket of each query in each band.
+        cap
+            Take at most this many shapes of a bucket.
         """
-        hits = [self._shapes_in_bucket(band, int(key)) for band, key in enumerate(keys)]
-        shapes = np.concatenate(hits) if hits else np.empty(0, np.int64)
-        bands = np.repeat(np.arange(len(hits), dtype=np.int64), [len(hit) for hit in hits])
-        order = np.argsort(shapes, kind="stable")
-        distinct, starts = np.unique(shapes[order], return_index=True)
-        return Candidates(distinct, np.append(starts, len(shapes)).astype(np.int64), bands[order])
+        return self._bands.find(keys, cap)
 
-    def _shapes_in_bucket(self, band: int, key: int) -> Int64Array:
-        groups = [g for g, least, greatest in self._band_groups.get(band, []) if least <= key <= greatest]
-        if not groups:
-            return np.empty(0, np.int64)
-        rows = self._bands.read_row_groups(groups, columns=["bucket", "shape"])
-        buckets = rows.column("bucket").to_numpy()
-        first, last = (
-            np.searchsorted(buckets, np.uint64(key), "left"),
-            np.searchsorted(buckets, np.uint64(key), "right"),
-        )
-        return np.asarray(rows.column("shape").slice(first, last - first), np.int64)
-
-    @cached_property
-    def _bands(self) -> pq.ParquetFile:
-        return open_table(self.store, self._name(BANDS))
-
-    @cached_property
-    def _band_groups(self) -> dict[int, list[tuple[int, int, int]]]:
-        """The row groups of each band with the least and the greatest bucket in them."""
-        groups: dict[int, list[tuple[int, int, int]]] = {}
-        ranges = zip(group_ranges(self._bands, "band"), group_ranges(self._bands, "bucket"), strict=True)
-        for number, ((band, _), (least, greatest)) in enumerate(ranges):
-            groups.setdefault(band, []).append((number, least, greatest))
-        return groups
-
-    @cached_property
-    def _indptr(self) -> Int64Array:
-        return np.asarray(open_array(self.store, self._name(INDPTR))[:], np.int64)
-
-    @cached_property
-    def _vector_arrays(self) -> tuple[Any, Any]:
-        return open_array(self.store, self._name(BRANCHES)), open_array(self.store, self._name(COUNTS))
+    def read_keys(self, n_bands: int) -> UInt64Array:
+        """Return the bucket keys of all shapes. Shape (n_shapes, n_bands), dtype uint64."""
+        keys = np.empty((self.summary.n_shapes, n_bands), np.uint64)
+        for band, buckets, shapes in self._bands.read_all():
+            keys[shapes, band] = buckets
+        return keys
 
     def read_shapes(self, shapes: Int64Array) -> ShapeBatch:
         """Return the vectors of some shapes, in the given order."""
-        entries = row_entries(self._indptr, shapes)
-        lengths = self._indptr[shapes + 1] - self._indptr[shapes]
-        branches, counts = (array.oindex[entries] if len(entries) else array[:0] for array in self._vector_arrays)
-        return ShapeBatch(np.concatenate([[0], np.cumsum(lengths)]), branches, counts)
+        part_of, order = self._split(shapes, self._part_offsets[0])
+        first = self._part_offsets[0]
+        joined = join_vectors([self._parts[n].vectors.read(shapes[rows] - first[n]) for n, rows in part_of])
+        return joined if order is None else joined.take(order)
 
     def read_all_shapes(self) -> ShapeBatch:
         """Return the vectors of all shapes."""
-        branches, counts = (array[:] for array in self._vector_arrays)
-        return ShapeBatch(self._indptr, branches, counts)
+        return join_vectors([part.vectors.read() for part in self._parts])
+
+    def count_pages(self, shapes: Int64Array) -> Int64Array:
+        """Return the number of pages of each shape, deleted ones included."""
+        part_of, order = self._split(shapes, self._part_offsets[0])
+        first = self._part_offsets[0]
+        counts = [self._parts[n].count_pages(shapes[rows] - first[n]) for n, rows in part_of]
+        return np.asarray(_reorder(counts, order), np.int64)
+
+    def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
+        """Return the rows of the first pages of each shape, as many as said, in the order of their ids.
+
+        Parameters
+        ----------
+        shapes
+            Shape (n,), dtype int64: in ascending order.
+        lengths
+            Shape (n,), dtype int64: at most what `count_pages` gives.
+        """
+        first_shape, first_page = self._part_offsets
+        part_of, _ = self._split(shapes, first_shape)
+        rows = [
+            self._parts[n].first_pages(shapes[some] - first_shape[n], lengths[some]) + first_page[n]
+            for n, some in part_of
+        ]
+        return np.concatenate([np.empty(0, np.int64), *rows])
+
+    def page_origins(self, rows: Int64Array) -> UInt64Array:
+        """Return the number of each page's origin in the upper 32 bits, its row there below: the order of page ids."""
+        part_of, order = self._split(rows, self._part_offsets[1])
+        first = self._part_offsets[1]
+        origins = [self._parts[n].page_origins(rows[some] - first[n]) for n, some in part_of]
+        return np.asarray(_reorder(origins, order), np.uint64)
+
+    def page_ids(self, origins: UInt64Array) -> list[str]:
+        """Return the ids of pages given by their origins."""
+        numbers, rows = (origins >> np.uint64(32)).tolist(), (origins & np.uint64(2**32 - 1)).tolist()
+        return [f"{self.origins[number]}-{row}" for number, row in zip(numbers, rows, strict=True)]
+
+    def find_page(self, origin: str, row: int) -> int | None:
+        """Return the row of the page that was first written to row `row` of `origin`, None if it is not there."""
+        if origin not in self.origins:
+            return None
+        wanted = np.uint64(self.origins.index(origin) << 32 | row)
+        if self.deletions and not self.deletions.keep(np.array([wanted])).all():
+            return None
+        if not self.is_compacted:
+            return row if row < self.summary.n_pages else None
+        for number, part in enumerate(self._parts):
+            if isinstance(part, CompactedPart) and len(found := np.flatnonzero(part.page_origins() == wanted)):
+                return int(found[0] + self._part_offsets[1][number])
+        return None
+
+    def live_rows(self) -> Int64Array:
+        """Return the rows of all pages that are not deleted, in the order in which they are stored."""
+        rows = np.arange(self.summary.n_pages, dtype=np.int64)
+        return rows[self.deletions.keep(self.page_origins(rows))] if self.deletions else rows
+
+    def _split(self, numbers: Int64Array, first: Int64Array) -> tuple[list[tuple[int, Any]], Int64Array | None]:
+        """Return which of some shapes or pages lie in which part, and how to put the results back in order."""
+        if len(first) == 2:
+            return [(0, slice(None))], None
+        part = np.searchsorted(first, numbers, side="right") - 1
+        order = np.argsort(part, kind="stable")
+        cuts = np.searchsorted(part[order], np.arange(len(first)))
+        pieces = [(n, order[cuts[n] : cuts[n + 1]]) for n in range(len(first) - 1) if cuts[n] < cuts[n + 1]]
+        is_sorted = bool((order == np.arange(len(order))).all())
+        return pieces, None if is_sorted else np.argsort(order, kind="stable")
 
     def read_signatures(self) -> UInt32Array:
         """Return all signatures. Shape (n_shapes, n_hashes), dtype uint32."""
-        return np.asarray(self.signature_array[:], np.uint32)
+        return np.concatenate([np.asarray(array[:], np.uint32) for array in self.signature_arrays])
 
     @property
-    def signature_array(self) -> Any:
-        """The signatures as an open Zarr array."""
-        return open_array(self.store, self._name(SIGNATURES))
+    def signature_arrays(self) -> list[Any]:
+        """The signatures as open Zarr arrays, one a part."""
+        from treesim_dask.index.arrays import open_array  # Zarr takes half a second to import, and queries do without
 
-    @cached_property
-    def _pages(self) -> pq.ParquetFile:
-        return open_table(self.store, self._name(PAGES))
+        if not self.is_compacted:
+            return [open_array(self.store, self._name(SIGNATURES))]
+        n_parts = len(self._compaction["parts"])
+        return [open_array(self.store, self._name(f"{part_name(n)}/{SIGNATURES}")) for n in range(n_parts)]
 
     @cached_property
     def page_shapes(self) -> Int64Array:
         """The shape of each page. Shape (n_pages,), dtype int64."""
-        return np.asarray(self._pages.read(columns=["shape"]).column("shape"), np.int64)
+        first = self._part_offsets[0]
+        return np.concatenate([part.page_shapes() + first[n] for n, part in enumerate(self._parts)])
 
-    def read_pages(self, rows: Int64Array | None = None) -> pa.Table:
+    def read_pages(self, rows: Int64Array | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the page table, or some of its rows in the given order, decoding only the row groups they lie in."""
         if rows is None:
-            return self._pages.read()
-        metadata = self._pages.metadata
-        ends = np.cumsum([metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)])
-        group_of = np.searchsorted(ends, rows, side="right")
-        groups = np.unique(group_of)
-        table = self._pages.read_row_groups(groups.tolist()) if len(groups) else self._pages.schema_arrow.empty_table()
-        starts = np.concatenate([[0], ends])[:-1]
-        sizes = np.diff(np.concatenate([[0], ends]))[groups]
-        place = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-        within = place[np.searchsorted(groups, group_of)] + rows - starts[group_of]
-        return table.take(within)
+            return pa.concat_tables([part.pages.read(columns=columns) for part in self._parts])
+        part_of, order = self._split(rows, self._part_offsets[1])
+        first = self._part_offsets[1]
+        table = pa.concat_tables([self._parts[n].pages.read(rows[some] - first[n], columns) for n, some in part_of])
+        return table if order is None else table.take(arrow_integers(order))
+
+    def shapes_of(self, rows: Int64Array) -> Int64Array:
+        """Return the shapes of some pages. Shape (n_pages,), dtype int64."""
+        return column_values(self.read_pages(rows, ["shape"]), "shape").astype(np.int64)
 
     def read_skipped(self) -> pa.Table:
         """Return the table of what was left out, and why."""
         return open_table(self.store, self._name(SKIPPED)).read()
+
+
+def part_name(number: int) -> str:
+    """Return the folder of a part, relative to its compacted segment."""
+    return f"parts/{number:05}"
+
+
+def band_file_name(number: int) -> str:
+    """Return a file of the band table, relative to its compacted segment."""
+    return f"bands/{number:05}.parquet"
+
+
+def _reorder(pieces: Sequence[Any], order: Int64Array | None) -> Any:
+    joined = np.concatenate(pieces)
+    return joined if order is None else joined[order]
 
 
 def segment_id_of(source_url: str) -> str:
@@ -224,7 +354,7 @@ def segment_id_of(source_url: str) -> str:
     return hashlib.sha256(source_url.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def list_segments(store: Store) -> list[Segment]:
+def list_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
     """Return the published segments, in the order of their names."""
     names = store.list_names(SEGMENTS)
-    return [Segment(store, name) for name in names if store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")]
+    return [Segment(store, name, cache) for name in names if store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")]

@@ -7,10 +7,11 @@ by uploading the file that makes a segment valid last. A reader therefore sees a
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -81,6 +82,22 @@ class Store:
     def read_bytes(self, name: str) -> bytes:
         """Return a whole file."""
         return cast(bytes, self.fs.cat_file(self.path(name)))
+
+    def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        """Return parts of files, given as (name, start, end); from an object store all at once."""
+        if not self.is_local:
+            names, starts, ends = zip(*ranges, strict=True) if ranges else ((), (), ())
+            paths = [self.path(name) for name in names]
+            return cast(list[bytes], self.fs.cat_ranges(paths, list(starts), list(ends), on_error="raise"))
+        parts = []
+        for name, start, end in ranges:
+            with Path(self.path(name)).open("rb", buffering=0) as file:
+                parts.append(os.pread(file.fileno(), end - start, start))
+        return parts
+
+    def read_tail(self, name: str, n_bytes: int) -> bytes:
+        """Return the last bytes of a file."""
+        return cast(bytes, self.fs.cat_file(self.path(name), start=-n_bytes))
 
     def open_binary(self, name: str) -> BinaryIO:
         """Open a file for reading with seeks."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from treesim_dask.index.store import Store, storage_errors
-from treesim_dask.types import UInt64Array
+from treesim_dask.types import Int64Array, UInt64Array
 
 PAGES = "pages.parquet"
 BANDS = "bands.parquet"
@@ -53,6 +55,7 @@ MATCH_SCHEMA = pa.schema(
 )
 SKIPPED_SCHEMA = pa.schema([("reason", pa.string()), ("warc", pa.string()), ("offset", pa.int64())])
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Small enough that a query decodes little beside what it looks for, large enough that the footer stays small.
 _PAGE_GROUP_ROWS = 8_192
 _BAND_GROUP_ROWS = 16_384
@@ -127,16 +130,47 @@ def write_matches(path: str, matches: Sequence[Mapping[str, Any]]) -> None:
         pq.write_table(pa.Table.from_pylist(list(matches), schema=MATCH_SCHEMA), path, compression="zstd")
 
 
+def column_values(table: pa.Table, name: str) -> NDArray[Any]:
+    """Return a column of integers without gaps as an array.
+
+    pyarrow's own conversion imports pandas, which takes longer than a whole query.
+
+    Examples
+    --------
+    >>> column_values(pa.table({"a": pa.array([1, 2], pa.uint32())}), "a")
+    array([1, 2], dtype=uint32)
+    """
+    column = table.column(name)
+    dtype = np.dtype(str(column.type))
+    views = [
+        np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * dtype.itemsize)
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    return views[0] if len(views) == 1 else np.concatenate([np.empty(0, dtype), *views])
+
+
+def page_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows of a page table as dicts; pyarrow would import pandas for the dates."""
+    columns = {name: table.column(name) for name in table.column_names}
+    if "date" in columns:
+        milliseconds = columns.pop("date").cast(pa.int64()).to_pylist()
+        dates = [None if value is None else _EPOCH + timedelta(milliseconds=value) for value in milliseconds]
+    else:
+        dates = [None] * table.num_rows
+    names = [*columns, "date"]
+    rows = zip(*(column.to_pylist() for column in columns.values()), dates, strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def arrow_integers(values: Int64Array) -> pa.Array:
+    """Hand an array to Arrow as it is; `pyarrow.array` would import pandas to see whether it is one of its own."""
+    values = np.ascontiguousarray(values, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
 def open_table(store: Store, name: str) -> pq.ParquetFile:
     """Open a Parquet file of a published segment."""
     if store.is_local:
         return pq.ParquetFile(store.path(name), memory_map=True)
     return pq.ParquetFile(store.open_binary(name))
-
-
-def group_ranges(table: pq.ParquetFile, column: str) -> Iterator[tuple[int, int]]:
-    """Yield the least and greatest value of a column in each row group, from the footer alone."""
-    position = table.schema_arrow.get_field_index(column)
-    for group in range(table.metadata.num_row_groups):
-        statistics = table.metadata.row_group(group).column(position).statistics
-        yield statistics.min, statistics.max

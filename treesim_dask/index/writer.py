@@ -19,16 +19,8 @@ import numpy as np
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.index.arrays import ArrayWriter
 from treesim_dask.index.manifest import to_json
-from treesim_dask.index.segment import (
-    BRANCHES,
-    COUNTS,
-    INDPTR,
-    SEGMENTS,
-    SIGNATURES,
-    SUMMARY,
-    SegmentSummary,
-    segment_id_of,
-)
+from treesim_dask.index.parts import BRANCHES, COUNTS, INDPTR, SIGNATURES
+from treesim_dask.index.segment import SEGMENTS, SUMMARY, SegmentSummary, segment_id_of
 from treesim_dask.index.store import Store, storage_errors
 from treesim_dask.index.tables import BANDS, PAGE_SCHEMA, PAGES, SKIPPED, SKIPPED_SCHEMA, TableWriter, write_bands
 from treesim_dask.types import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,8 +17,9 @@ from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
 from treesim_dask.index.segment import Segment
 from treesim_dask.query.metrics import Metric, measure_overlap
-from treesim_dask.query.page import make_query
-from treesim_dask.query.search import SegmentAnswer, search_segments
+from treesim_dask.query.options import SearchOptions
+from treesim_dask.query.page import QueryPage, make_query
+from treesim_dask.query.search import SegmentAnswer, search_many
 from treesim_dask.types import FloatArray, Int64Array, ShapeBatch, offsets_of
 
 
@@ -97,18 +99,27 @@ def evaluate(
     if n_queries is not None and n_queries < len(asked):
         asked = sorted(Random(seed).sample(asked, n_queries))
     label_of = dict(zip(pages.page_ids, template, strict=True))
-    totals = np.zeros(4)
-    for done, i in enumerate(asked, 1):
-        label = template[i]
-        n_relevant = sizes[str(label)] - 1
-        shape = pages.shapes.take(pages.shape_of[[i]])
-        query = make_query(pages.page_ids[i], shape, config, page_id=pages.page_ids[i])
-        answer = search_segments(segments, query, metric, max(k, n_relevant), with_self=False)
-        found = [label_of[match.page_id] == label for match in answer.matches]
-        recall = _recall(answer, _exact_scores(pages, i, metric), metric, k)
-        totals += _share(found, min(k, n_relevant)), _share(found, n_relevant), recall, answer.n_candidates
-        on_query(done, len(asked))
+    n_relevant = {i: sizes[str(template[i])] - 1 for i in asked}
+    totals, done = np.zeros(4), 0
+    for n_wanted, some in _group_by(asked, lambda i: max(k, n_relevant[i])):
+        options = SearchOptions(n_wanted, metric.name, with_self=False)
+        answers = search_many(segments, (_query_of(pages, i, config) for i in some), options)
+        for i, (_, answer) in zip(some, answers, strict=True):
+            found = [label_of[match.page_id] == template[i] for match in answer.matches]
+            recall = _recall(answer, _exact_scores(pages, i, metric), metric, k)
+            totals += _share(found, min(k, n_relevant[i])), _share(found, n_relevant[i]), recall, answer.n_candidates
+            done += 1
+            on_query(done, len(asked))
     return Evaluation(metric.name, k, len(asked), len(pages.urls), *(totals / len(asked)).tolist())
+
+
+def _group_by(items: Sequence[int], key: Callable[[int], int]) -> Iterator[tuple[int, list[int]]]:
+    """Yield the items with the same key together: queries that want equally many matches make a batch."""
+    return ((value, list(group)) for value, group in groupby(sorted(items, key=key), key))
+
+
+def _query_of(pages: PageShapes, i: int, config: IndexConfig) -> QueryPage:
+    return make_query(pages.page_ids[i], pages.shapes.take(pages.shape_of[[i]]), config, page_id=pages.page_ids[i])
 
 
 def load_page_shapes(segments: Iterable[Segment]) -> PageShapes:
@@ -118,11 +129,11 @@ def load_page_shapes(segments: Iterable[Segment]) -> PageShapes:
     shape_of, lengths, branches, counts = [], [], [], []
     n_shapes = 0
     for segment in segments:
-        table = segment.read_pages()
+        rows = segment.live_rows()
         batch = segment.read_all_shapes()
-        urls += table.column("url").to_pylist()
-        page_ids += [f"{segment.segment_id}-{row}" for row in range(table.num_rows)]
-        shape_of.append(segment.page_shapes + n_shapes)
+        urls += segment.read_pages(rows, ["url"]).column("url").to_pylist()
+        page_ids += segment.page_ids(segment.page_origins(rows))
+        shape_of.append(segment.page_shapes[rows] + n_shapes)
         lengths.append(np.diff(batch.indptr))
         branches.append(batch.branches)
         counts.append(batch.counts)

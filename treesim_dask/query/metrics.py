@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from treesim_dask.errors import ConfigError
-from treesim_dask.types import FloatArray, ShapeBatch
+from treesim_dask.kernels import kernel
+from treesim_dask.types import FloatArray, Int64Array, ShapeBatch, UInt32Array
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """The sums that every metric is made of, for one query q and n candidates c. Arrays of shape (n,), float64.
+    """The sums that every metric is made of, for n pairs of a query q and a candidate c. Arrays of shape (n,), float64.
 
     ``n_shared`` distinct branches in both, ``n_query`` and ``n_candidate`` in each; ``dot`` is the sum of q*c,
     ``least`` of min(q, c), over counts; ``sum_*`` are the sums of the counts and ``square_*`` of their squares;
@@ -24,16 +25,16 @@ class Overlap:
     """
 
     n_shared: FloatArray
-    n_query: float
+    n_query: FloatArray
     n_candidate: FloatArray
     dot: FloatArray
     least: FloatArray
-    sum_query: float
+    sum_query: FloatArray
     sum_candidate: FloatArray
-    square_query: float
+    square_query: FloatArray
     square_candidate: FloatArray
     log_dot: FloatArray
-    log_square_query: float
+    log_square_query: FloatArray
     log_square_candidate: FloatArray
 
 
@@ -55,35 +56,86 @@ def measure_overlap(query: ShapeBatch, candidates: ShapeBatch) -> Overlap:
     >>> overlap.n_shared.tolist(), overlap.dot.tolist(), overlap.least.tolist()
     ([1.0], [8.0], [2.0])
     """
-    n, lengths = len(candidates), np.diff(candidates.indptr)
-    row = np.repeat(np.arange(n), lengths)
-    counts = candidates.counts.astype(np.float64)
-    query_counts = query.counts.astype(np.float64)
-    # where each entry's branch stands in the query, and its count there: 0 if absent
-    place = np.searchsorted(query.branches, candidates.branches)
-    place[place == len(query.branches)] = 0
-    shared = query.branches[place] == candidates.branches if len(query.branches) else np.zeros(len(row), bool)
-    in_query = np.where(shared, query_counts[place], 0.0) if len(query.branches) else np.zeros(len(row))
-    log_counts, log_in_query = np.log1p(counts), np.log1p(in_query)
+    n = len(candidates)
+    return measure_pairs(query, candidates, np.zeros(n, np.int64), np.arange(n, dtype=np.int64))
 
-    def sums(values: FloatArray) -> FloatArray:
-        # bincount adds the entries of a row in their order: the same bits whatever else is in the batch
-        return np.bincount(row, weights=values, minlength=n).astype(np.float64, copy=False)
 
+def measure_pairs(queries: ShapeBatch, candidates: ShapeBatch, left: Int64Array, right: Int64Array) -> Overlap:
+    """Compare pairs of shapes: row ``left[i]`` of `queries` with row ``right[i]`` of `candidates`.
+
+    The sums run over the branches in ascending order, one after the other: a pair gives the same bits whatever else is
+    in the batches.
+    """
+    of_queries, of_candidates = _RowSums(queries), _RowSums(candidates)
+    shared = _shared_sums(
+        queries.indptr, queries.branches, of_queries.counts, of_queries.logs,
+        candidates.indptr, candidates.branches, of_candidates.counts, of_candidates.logs,
+        left, right,
+    )  # fmt: skip
     return Overlap(
-        n_shared=sums(shared.astype(np.float64)),
-        n_query=float(len(query.branches)),
-        n_candidate=lengths.astype(np.float64),
-        dot=sums(counts * in_query),
-        least=sums(np.minimum(counts, in_query)),
-        sum_query=float(query_counts.sum()),
-        sum_candidate=sums(counts),
-        square_query=float((query_counts**2).sum()),
-        square_candidate=sums(counts**2),
-        log_dot=sums(log_counts * log_in_query),
-        log_square_query=_sequential_sum(np.log1p(query_counts) ** 2),
-        log_square_candidate=sums(log_counts**2),
+        n_shared=shared[0],
+        n_query=of_queries.n[left],
+        n_candidate=of_candidates.n[right],
+        dot=shared[1],
+        least=shared[2],
+        sum_query=of_queries.sum[left],
+        sum_candidate=of_candidates.sum[right],
+        square_query=of_queries.square[left],
+        square_candidate=of_candidates.square[right],
+        log_dot=shared[3],
+        log_square_query=of_queries.log_square[left],
+        log_square_candidate=of_candidates.log_square[right],
     )
+
+
+class _RowSums:
+    """The sums over each row of a batch by itself."""
+
+    def __init__(self, shapes: ShapeBatch) -> None:
+        lengths = np.diff(shapes.indptr)
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        self.counts = shapes.counts.astype(np.float64)
+        self.logs = np.log1p(self.counts)
+
+        def sums(values: FloatArray) -> FloatArray:
+            # bincount adds the entries of a row in their order, as the loop over pairs does
+            return np.bincount(row, weights=values, minlength=len(lengths)).astype(np.float64, copy=False)
+
+        self.n = lengths.astype(np.float64)
+        self.sum, self.square, self.log_square = sums(self.counts), sums(self.counts**2), sums(self.logs**2)
+
+
+@kernel
+def _shared_sums(
+    indptr: Int64Array,
+    branches: UInt32Array,
+    counts: FloatArray,
+    logs: FloatArray,
+    other_indptr: Int64Array,
+    other_branches: UInt32Array,
+    other_counts: FloatArray,
+    other_logs: FloatArray,
+    left: Int64Array,
+    right: Int64Array,
+) -> FloatArray:
+    """Return, for each pair, the number of shared branches, and the sums of q*c, min(q, c) and log*log over them."""
+    sums = np.zeros((4, len(left)))
+    for pair in range(len(left)):
+        i, end = indptr[left[pair]], indptr[left[pair] + 1]
+        j, other_end = other_indptr[right[pair]], other_indptr[right[pair] + 1]
+        while i < end and j < other_end:
+            if branches[i] < other_branches[j]:
+                i += 1
+            elif branches[i] > other_branches[j]:
+                j += 1
+            else:
+                sums[0, pair] += 1.0
+                sums[1, pair] += counts[i] * other_counts[j]
+                sums[2, pair] += min(counts[i], other_counts[j])
+                sums[3, pair] += logs[i] * other_logs[j]
+                i += 1
+                j += 1
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +225,3 @@ def find_metric(name: str) -> Metric:
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     """Divide, with 0 for two empty shapes."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
-
-
-def _sequential_sum(values: FloatArray) -> float:
-    """Add in order, as `numpy.bincount` does, so that a shape compared with itself scores exactly 1."""
-    return float(np.bincount(np.zeros(len(values), np.int64), weights=values, minlength=1)[0])

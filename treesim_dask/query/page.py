@@ -6,23 +6,22 @@ import hashlib
 import re
 import sys
 from base64 import b32encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from treesim_dask.config import IndexConfig
 from treesim_dask.crawl.charset import to_parser_bytes
-from treesim_dask.crawl.fetch import fetch_page
-from treesim_dask.crawl.pages import read_page_at
 from treesim_dask.dom.features import make_feature
 from treesim_dask.dom.tree import parse_trees
 from treesim_dask.errors import PageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
-from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment
-from treesim_dask.index.store import Store
-from treesim_dask.types import PageBatch, ShapeBatch, UInt64Array
+from treesim_dask.index.segment import Segment
+from treesim_dask.types import Int64Array, PageBatch, ShapeBatch, UInt64Array
 
 _PAGE_ID = re.compile(r"(?P<segment>[0-9a-f]{16})-(?P<row>\d{1,10})")
 
@@ -83,22 +82,38 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     return make_query(name, feature.count(trees), config, **identity)
 
 
-def query_from_index(store: Store, page_id: str, config: IndexConfig) -> QueryPage:
+def query_from_index(segments: Sequence[Segment], page_id: str, config: IndexConfig) -> QueryPage:
     """Return a query for a page that is in the index; its archive is not needed."""
     form = _PAGE_ID.fullmatch(page_id)
     if form is None:
         raise PageError(
             f"a page id looks like 0123456789abcdef-42, got {page_id!r}; a query prints those of its matches"
         )
-    segment, row = Segment(store, form["segment"]), int(form["row"])
-    if not store.exists(f"{SEGMENTS}/{segment.segment_id}/{SUMMARY}") or row >= segment.summary.n_pages:
-        raise PageError(f"there is no page {page_id} in {store.url}")
-    shape = segment.read_shapes(segment.page_shapes[[row]])
-    return make_query(f"id:{page_id}", shape, config, page_id=page_id)
+    for segment in segments:
+        row = segment.find_page(form["segment"], int(form["row"]))
+        if row is not None:
+            return queries_from_rows(segment, np.array([row]), config)[0]
+    raise PageError(f"there is no page {page_id} in the index")
+
+
+def queries_from_rows(segment: Segment, rows: Int64Array, config: IndexConfig) -> list[QueryPage]:
+    """Return queries for some pages of a segment."""
+    shapes, place = np.unique(segment.shapes_of(rows), return_inverse=True)
+    vectors = segment.read_shapes(shapes)
+    keys = band_keys(make_family(config).sign(vectors), config.n_bands)
+    page_ids = segment.page_ids(segment.page_origins(rows))
+    urls = segment.read_pages(rows, ["url"]).column("url").to_pylist()
+    return [
+        QueryPage(f"id:{page_id}", vectors.take(np.array([i])), keys[i], page_id=page_id, url=url)
+        for page_id, url, i in zip(page_ids, urls, place.tolist(), strict=True)
+    ]
 
 
 def load_query(
-    page: str | bytes, store: Store, config: IndexConfig, storage_options: Mapping[str, Any] | None = None
+    page: str | bytes,
+    segments: Sequence[Segment],
+    config: IndexConfig,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> QueryPage:
     """Find the page a user means.
 
@@ -107,7 +122,7 @@ def load_query(
     page
         HTML as bytes, or one of: a URL (fetched), the path of an HTML file, ``-`` for standard input, ``id:`` and a
         page id, ``warc:`` with an archive, ``#`` and the offset of a WARC record in it.
-    store, config
+    segments, config
         The index to be searched.
     storage_options
         For reading archives.
@@ -118,12 +133,11 @@ def load_query(
         html = sys.stdin.buffer.read()
         return query_from_html(html, config, "standard input", digest=payload_digest(html))
     if page.startswith("id:"):
-        return query_from_index(store, page[3:], config)
+        return query_from_index(segments, page[3:], config)
     if page.startswith("warc:"):
         return _query_from_archive(page, config, storage_options)
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", page):
-        fetched = fetch_page(page)
-        return query_from_html(fetched.html[0], config, page, url=fetched.url[0])
+        return _query_from_web(page, config)
     return _query_from_file(page, config)
 
 
@@ -138,12 +152,21 @@ def payload_digest(html: bytes) -> str:
     return "sha1:" + b32encode(hashlib.sha1(html, usedforsecurity=False).digest()).decode()
 
 
+def _query_from_web(page: str, config: IndexConfig) -> QueryPage:
+    from treesim_dask.crawl.fetch import fetch_page
+
+    fetched = fetch_page(page)
+    return query_from_html(fetched.html[0], config, page, url=fetched.url[0])
+
+
 def _query_from_archive(page: str, config: IndexConfig, storage_options: Mapping[str, Any] | None) -> QueryPage:
+    from treesim_dask.crawl.pages import read_page_at
+
     archive, separator, offset = page[len("warc:") :].rpartition("#")
     if not separator or not offset.isdecimal():
         raise PageError(f"a page in an archive looks like warc:FILE#OFFSET, got {page!r}")
     found: PageBatch = read_page_at(archive, int(offset), storage_options=storage_options)
-    return query_from_html(found.html[0], config, page, place=(found.warc[0], found.offset[0]))
+    return query_from_html(found.html[0], config, page, url=found.url[0], place=(found.warc[0], found.offset[0]))
 
 
 def _query_from_file(page: str, config: IndexConfig) -> QueryPage:

@@ -1,19 +1,31 @@
-"""Buckets to candidates to matches: filter and rerank inside one segment, merge over all of them."""
+"""Buckets to candidates to matches: filter and rerank inside one segment, merge over all of them.
+
+Queries are answered in batches, a single one being a batch of one: each row group of a band table and each vector is
+looked at once for all of them, and a query gets the same answer to the bit whatever else is in its batch.
+"""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from treesim_dask.index.segment import Candidates, Segment
-from treesim_dask.query.metrics import METRICS, Metric, Overlap, measure_overlap
+from treesim_dask.index.parts import join_vectors
+from treesim_dask.index.segment import Segment
+from treesim_dask.index.tables import page_rows
+from treesim_dask.query.metrics import METRICS, Metric, measure_pairs
+from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
-from treesim_dask.types import FloatArray, Int64Array
+from treesim_dask.query.selection import Selected, select_pages
+from treesim_dask.types import FloatArray, Int64Array, offsets_of
+
+_SHAPES_AT_ONCE = 8192
+_QUERIES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +61,98 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class SegmentAnswer:
-    """The best matches of one or more segments, and how many candidate shapes were compared for them."""
+    """The best matches of one or more segments, and how they were found.
+
+    Parameters
+    ----------
+    matches
+        Best first.
+    n_candidates
+        How many shapes were compared with the query, in each segment for itself.
+    n_capped
+        How many entries of overfull buckets were passed over, if a cap was set.
+    """
 
     matches: tuple[Match, ...]
     n_candidates: int
+    n_capped: int = 0
 
 
-def search_segment(segment: Segment, query: QueryPage, metric: Metric, k: int, with_self: bool = True) -> SegmentAnswer:
-    """Return the best `k` pages of one segment: filter by buckets, rerank exactly.
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Queries and candidate shapes with their exact similarity, ordered by query, best first.
+
+    Parameters
+    ----------
+    queries, shapes
+        Shape (n_pairs,), dtype int64.
+    keys
+        Shape (n_pairs,), dtype float64: the score, turned so that less is better.
+    scores, cosines, jaccards
+        Shape (n_pairs,), dtype float64.
+    indptr, bands
+        The bands that fired for pair i are ``bands[indptr[i]:indptr[i + 1]]``, dtype int64.
+    """
+
+    queries: Int64Array
+    shapes: Int64Array
+    keys: FloatArray
+    scores: FloatArray
+    cosines: FloatArray
+    jaccards: FloatArray
+    indptr: Int64Array
+    bands: Int64Array
+
+
+def search_segment(segment: Segment, queries: Sequence[QueryPage], options: SearchOptions) -> list[SegmentAnswer]:
+    """Return the best k pages of one segment for each query: filter by buckets, rerank exactly.
 
     The work is per distinct shape: a million pages of one shape cost one comparison.
     """
     # 1. filter
-    candidates = segment.find_candidates(query.keys)
-    if not len(candidates):
-        return SegmentAnswer((), 0)
+    hits = segment.find_hits(np.stack([query.keys for query in queries]), options.bucket_cap)
+    if not len(hits.shapes):
+        return [SegmentAnswer((), 0)] * len(queries)
     # 2. rerank
-    overlap = measure_overlap(query.shape, segment.read_shapes(candidates.shapes))
-    scores = metric.scores(overlap)
-    # 3. the pages behind the best shapes; if the query itself is left out, as many more as replace it
-    order, rows = _order_pages(segment, candidates, scores, metric)
-    n_taken = k
-    while True:
-        best = slice(n_taken)
-        matches = _make_matches(segment, query, candidates, overlap, scores, order[best], rows[best])
-        kept = [match for match in matches if with_self or not match.is_query]
-        if len(kept) >= k or n_taken >= len(rows):
-            return SegmentAnswer(tuple(kept[:k]), len(candidates))
-        n_taken *= 2
+    pairs = _rerank(segment, queries, hits.queries, hits.bands, hits.shapes, options.ordering)
+    # 3. the pages behind the best shapes
+    selected = select_pages(segment, queries, pairs.queries, pairs.shapes, pairs.keys, options)
+    matches = _make_matches(segment, queries, pairs, selected)
+    n_candidates = np.bincount(pairs.queries, minlength=len(queries)).tolist()
+    return [SegmentAnswer(tuple(matches[i]), n_candidates[i], hits.n_capped) for i in range(len(queries))]
 
 
 def search_segments(
-    segments: Iterable[Segment], query: QueryPage, metric: Metric, k: int, with_self: bool = True
-) -> SegmentAnswer:
-    """Answer a query in this process, segment after segment."""
-    return merge_answers([search_segment(segment, query, metric, k, with_self) for segment in segments], metric, k)
+    segments: Iterable[Segment], queries: Sequence[QueryPage], options: SearchOptions
+) -> list[SegmentAnswer]:
+    """Answer queries in this process, segment after segment."""
+    answers = [search_segment(segment, queries, options) for segment in segments]
+    return [merge_answers([answer[i] for answer in answers], options) for i in range(len(queries))]
 
 
-def merge_answers(answers: Iterable[SegmentAnswer], metric: Metric, k: int) -> SegmentAnswer:
-    """Return the best `k` matches of several answers, ranked from 1. Ties are ordered by page id."""
+def search_many(
+    segments: Sequence[Segment], queries: Iterable[QueryPage], options: SearchOptions
+) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
+    """Answer any number of queries, in their order and in bounded memory: some hundreds at once."""
+    remaining = iter(queries)
+    while block := list(islice(remaining, _QUERIES_AT_ONCE)):
+        yield from zip(block, search_segments(segments, block, options), strict=True)
+
+
+def merge_answers(answers: Iterable[SegmentAnswer], options: SearchOptions) -> SegmentAnswer:
+    """Return the best k matches of several answers, ranked from 1. Ties are ordered by page id."""
     answers = list(answers)
-    matches = [match for answer in answers for match in answer.matches]
-    best = heapq.nsmallest(k, matches, key=lambda match: sort_key(match, metric))
-    ranked = tuple(replace(match, rank=rank) for rank, match in enumerate(best, 1))
-    return SegmentAnswer(ranked, sum(answer.n_candidates for answer in answers))
+    matches: Iterable[Match] = (match for answer in answers for match in answer.matches)
+    if options.one_per is None:
+        best = heapq.nsmallest(options.k, matches, key=lambda match: sort_key(match, options.ordering))
+    else:
+        ordered = sorted(matches, key=lambda match: sort_key(match, options.ordering))
+        best = list(islice(_first_of_each_site(ordered, options), options.k))
+    return SegmentAnswer(
+        tuple(replace(match, rank=rank) for rank, match in enumerate(best, 1)),
+        sum(answer.n_candidates for answer in answers),
+        sum(answer.n_capped for answer in answers),
+    )
 
 
 def sort_key(match: Match, metric: Metric) -> tuple[float, str, int]:
@@ -101,45 +161,72 @@ def sort_key(match: Match, metric: Metric) -> tuple[float, str, int]:
     return (match.score if metric.is_distance else -match.score, segment_id, int(row))
 
 
-def _order_pages(
-    segment: Segment, candidates: Candidates, scores: FloatArray, metric: Metric
-) -> tuple[Int64Array, Int64Array]:
-    """Return, for each page of a candidate, best first, the position of its candidate and its row in the page table."""
-    place = np.searchsorted(candidates.shapes, segment.page_shapes)
-    place[place == len(candidates)] = 0
-    rows = np.flatnonzero(candidates.shapes[place] == segment.page_shapes)
-    position = place[rows]
-    keys = scores[position] if metric.is_distance else -scores[position]
-    best = np.lexsort((rows, keys))
-    return position[best], rows[best]
+def _first_of_each_site(matches: Iterable[Match], options: SearchOptions) -> Iterator[Match]:
+    seen = set()
+    for match in matches:
+        site = options.site_of(match.url)
+        if site not in seen:
+            seen.add(site)
+            yield match
+
+
+def _rerank(
+    segment: Segment,
+    queries: Sequence[QueryPage],
+    hit_queries: Int64Array,
+    hit_bands: Int64Array,
+    hit_shapes: Int64Array,
+    metric: Metric,
+) -> Pairs:
+    """Compare each query with each of its candidates, some thousand candidates at a time."""
+    # pairs in the order of their shapes, so that each vector is read once
+    order = np.lexsort((hit_bands, hit_queries, hit_shapes))
+    pair_of = hit_shapes[order] * len(queries) + hit_queries[order]
+    distinct, starts = np.unique(pair_of, return_index=True)
+    of_query, shapes = distinct % len(queries), distinct // len(queries)
+    names = (metric.name, "cosine", "jaccard")
+    values = np.empty((len(names), len(distinct)))
+    batch = join_vectors([query.shape for query in queries])
+    candidates, place = np.unique(shapes, return_inverse=True)
+    for first in range(0, len(candidates), _SHAPES_AT_ONCE):
+        some = slice(*np.searchsorted(place, (first, first + _SHAPES_AT_ONCE)))
+        vectors = segment.read_shapes(candidates[first : first + _SHAPES_AT_ONCE])
+        overlap = measure_pairs(batch, vectors, of_query[some], place[some] - first)
+        for row, name in enumerate(names):
+            values[row, some] = METRICS[name].scores(overlap)
+    keys = values[0] if metric.is_distance else -values[0]
+    best_first = np.lexsort((shapes, keys, of_query))
+    lengths = np.diff(np.append(starts, len(order)))[best_first]
+    shifts = np.repeat(starts[best_first] - offsets_of(lengths)[:-1], lengths)
+    bands = hit_bands[order][np.arange(len(order)) + shifts]
+    pairs = (of_query[best_first], shapes[best_first], keys[best_first])
+    scores, cosines, jaccards = values[:, best_first]
+    return Pairs(*pairs, scores, cosines, jaccards, offsets_of(lengths), bands)
 
 
 def _make_matches(
-    segment: Segment,
-    query: QueryPage,
-    candidates: Candidates,
-    overlap: Overlap,
-    scores: FloatArray,
-    order: Int64Array,
-    rows: Int64Array,
-) -> list[Match]:
-    cosines, jaccards = (METRICS[name].scores(overlap) for name in ("cosine", "jaccard"))
-    pages = segment.read_pages(rows).to_pylist()
-    return [
-        Match(
-            rank=rank,
-            score=float(scores[i]),
-            cosine=float(cosines[i]),
-            jaccard=float(jaccards[i]),
-            bands=tuple(candidates.bands[candidates.indptr[i] : candidates.indptr[i + 1]].tolist()),
-            url=page["url"],
-            date=page["date"],
-            warc=page["warc"],
-            offset=page["offset"],
-            length=page["length"],
-            page_id=f"{segment.segment_id}-{row}",
-            n_nodes=page["n_nodes"],
-            is_query=query.is_same_page(page, f"{segment.segment_id}-{row}"),
+    segment: Segment, queries: Sequence[QueryPage], pairs: Pairs, selected: Selected
+) -> list[list[Match]]:
+    matches: list[list[Match]] = [[] for _ in queries]
+    pages = page_rows(segment.read_pages(selected.rows))
+    page_ids = segment.page_ids(selected.origins)
+    for i, page_id, page in zip(selected.pairs.tolist(), page_ids, pages, strict=True):
+        number = int(pairs.queries[i])
+        matches[number].append(
+            Match(
+                rank=len(matches[number]) + 1,
+                score=float(pairs.scores[i]),
+                cosine=float(pairs.cosines[i]),
+                jaccard=float(pairs.jaccards[i]),
+                bands=tuple(pairs.bands[pairs.indptr[i] : pairs.indptr[i + 1]].tolist()),
+                url=page["url"],
+                date=page["date"],
+                warc=page["warc"],
+                offset=page["offset"],
+                length=page["length"],
+                page_id=page_id,
+                n_nodes=page["n_nodes"],
+                is_query=queries[number].is_same_page(page, page_id),
+            )
         )
-        for rank, (i, row, page) in enumerate(zip(order.tolist(), rows.tolist(), pages, strict=True), 1)
-    ]
+    return matches

@@ -1,0 +1,167 @@
+"""Zarr arrays read by chunk: shard files are addressed directly, and decoded chunks are kept.
+
+A query needs a few rows here and there. Through the Zarr library each such read costs about a millisecond of
+scheduling, and the library itself half a second of import; the format of a shard is simple enough to read it as it is
+(Zarr specification version 3, codec ``sharding_indexed``): encoded chunks, then an index of (offset, length) pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from treesim_dask.errors import IndexFormatError
+from treesim_dask.index.cache import Cache
+from treesim_dask.index.manifest import parse_json
+from treesim_dask.index.store import Store
+from treesim_dask.types import Int64Array, UInt64Array
+
+_ABSENT = np.uint64(2**64 - 1)
+_CHECKSUM_BYTES = 4  # a CRC-32C follows the index of a shard
+
+
+class ChunkedArray:
+    """An array of a published segment, chunked and sharded along its first axis.
+
+    Parameters
+    ----------
+    store
+        Where the index lies.
+    name
+        The folder of the array, relative to the index.
+    cache
+        Keeps decoded chunks and shard indexes.
+    """
+
+    def __init__(self, store: Store, name: str, cache: Cache) -> None:
+        self._store, self._name, self._cache = store, name, cache
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        return _Layout(parse_json(self._store.read_bytes(f"{self._name}/zarr.json"), self._name), self._name)
+
+    def __len__(self) -> int:
+        return self._layout.n_rows
+
+    def read(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Return the rows from `start` up to `stop`, to the end without it."""
+        return self.read_ranges(np.array([start]), np.array([len(self) if stop is None else stop]))
+
+    def take(self, rows: Int64Array) -> NDArray[Any]:
+        """Return some rows, in the given order."""
+        size = self._layout.n_rows_chunk
+        numbers, place = np.unique(rows // size, return_inverse=True)
+        chunks = self._chunks(numbers.tolist())
+        if len(chunks) == 1:
+            return np.asarray(chunks[int(numbers[0])][rows % size])
+        stacked = np.concatenate([self._layout.no_rows(), *chunks.values()])
+        return np.asarray(stacked[place * size + rows % size])
+
+    def read_ranges(self, starts: Int64Array, stops: Int64Array) -> NDArray[Any]:
+        """Return the rows of several ranges, one range after the other.
+
+        Parameters
+        ----------
+        starts, stops
+            Shape (n_ranges,), dtype int64.
+        """
+        layout = self._layout
+        some = stops > starts
+        starts, stops = _join_adjacent(starts[some], stops[some])
+        if not len(starts):
+            return layout.no_rows()
+        size = layout.n_rows_chunk
+        chunks = self._chunks(_numbers_between(starts // size, (stops - 1) // size))
+        pieces = []
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            for number in range(start // size, (stop - 1) // size + 1):
+                pieces.append(chunks[number][max(start - number * size, 0) : stop - number * size])
+        return np.concatenate(pieces)
+
+    def _chunks(self, numbers: Sequence[int]) -> dict[int, NDArray[Any]]:
+        found: dict[int, Any] = {number: self._cache.find((self._store.url, self._name, number)) for number in numbers}
+        missing = [number for number, chunk in found.items() if chunk is None]
+        for number, chunk in zip(missing, self._read_chunks(missing), strict=True):
+            found[number] = chunk
+            self._cache.keep((self._store.url, self._name, number), chunk, chunk.nbytes)
+        return found
+
+    def _read_chunks(self, numbers: Sequence[int]) -> list[NDArray[Any]]:
+        layout = self._layout
+        places = [self._shard_index(n // layout.n_chunks_shard)[n % layout.n_chunks_shard] for n in numbers]
+        names = [self._shard_name(n // layout.n_chunks_shard) for n in numbers]
+        there = [i for i, (offset, _) in enumerate(places) if offset != _ABSENT]
+        ranges = [(names[i], int(places[i][0]), int(places[i][0] + places[i][1])) for i in there]
+        chunks = [layout.empty_chunk()] * len(numbers)
+        for i, data in zip(there, self._store.read_ranges(ranges), strict=True):
+            chunks[i] = layout.decode(data, f"{self._store.url}/{names[i]}")
+        return chunks
+
+    def _shard_name(self, shard: int) -> str:
+        return f"{self._name}/c/" + "/".join([str(shard)] + ["0"] * len(self._layout.row_shape))
+
+    def _shard_index(self, shard: int) -> UInt64Array:
+        """Return (offset, length) of each chunk of a shard. Shape (n_chunks_shard, 2), dtype uint64."""
+        key = (self._store.url, self._name, "shard", shard)
+        return self._cache.get(key, lambda: self._read_shard_index(shard), lambda index: index.nbytes)
+
+    def _read_shard_index(self, shard: int) -> UInt64Array:
+        n_bytes = 16 * self._layout.n_chunks_shard
+        tail = self._store.read_tail(self._shard_name(shard), n_bytes + _CHECKSUM_BYTES)
+        return np.frombuffer(tail[:n_bytes], "<u8").reshape(-1, 2).astype(np.uint64)
+
+
+class _Layout:
+    """How an array is cut into shards and chunks, from its ``zarr.json``."""
+
+    def __init__(self, metadata: dict[str, Any], name: str) -> None:
+        (sharding,) = metadata["codecs"]
+        configuration = sharding["configuration"]
+        codecs = [codec["name"] for codec in configuration["codecs"]]
+        order = configuration["codecs"][0].get("configuration", {}).get("endian")
+        if sharding["name"] != "sharding_indexed" or codecs != ["bytes", "zstd"] or order != "little":
+            raise IndexFormatError(f"{name}/zarr.json is damaged: expected zstd chunks in shards, found {codecs}")
+        self.dtype: np.dtype[Any] = np.dtype(metadata["data_type"]).newbyteorder("<")
+        self.n_rows = int(metadata["shape"][0])
+        self.row_shape = tuple(metadata["shape"][1:])
+        self.n_rows_chunk = int(configuration["chunk_shape"][0])
+        n_rows_shard = int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])
+        self.n_chunks_shard = n_rows_shard // self.n_rows_chunk
+        self._fill_value = metadata["fill_value"]
+
+    def no_rows(self) -> NDArray[Any]:
+        """Return an array without rows."""
+        return np.empty((0, *self.row_shape), self.dtype)
+
+    def empty_chunk(self) -> NDArray[Any]:
+        """Return a chunk that was not written, since it holds nothing but the fill value."""
+        return np.full((self.n_rows_chunk, *self.row_shape), self._fill_value, self.dtype)
+
+    def decode(self, data: bytes, where: str) -> NDArray[Any]:
+        """Return the rows of an encoded chunk."""
+        n_bytes = self.n_rows_chunk * math.prod(self.row_shape) * self.dtype.itemsize
+        try:
+            raw = pa.decompress(data, n_bytes, codec="zstd", asbytes=True)
+        except (OSError, ValueError) as error:
+            raise IndexFormatError(f"{where} is damaged: {error}; `check` says which files are") from None
+        return np.frombuffer(raw, self.dtype).reshape(self.n_rows_chunk, *self.row_shape)
+
+
+def _join_adjacent(starts: Int64Array, stops: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Make one range out of ranges that continue each other."""
+    if not len(starts):
+        return starts, stops
+    breaks = np.flatnonzero(starts[1:] != stops[:-1])
+    return starts[np.append(0, breaks + 1)], stops[np.append(breaks, len(stops) - 1)]
+
+
+def _numbers_between(first: Int64Array, last: Int64Array) -> list[int]:
+    """Return the distinct numbers of some closed ranges."""
+    numbers = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
+    return [int(number) for number in np.unique(np.concatenate(numbers))]

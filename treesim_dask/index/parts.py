@@ -1,0 +1,185 @@
+"""Shapes to vectors and pages: what a segment, or each part of a compacted one, holds beside its band table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from treesim_dask.index.cache import Cache
+from treesim_dask.index.chunks import ChunkedArray
+from treesim_dask.index.store import Store
+from treesim_dask.index.tables import PAGES, arrow_integers, column_values, open_table
+from treesim_dask.types import Int64Array, ShapeBatch, UInt64Array, offsets_of
+
+SIGNATURES = "signatures"
+INDPTR, BRANCHES, COUNTS = "branches/indptr", "branches/branch", "branches/count"
+PAGE_INDPTR, ORIGINS = "shape_pages/indptr", "shape_pages/origin"
+
+_FOOTER_FACTOR = 4  # a parsed footer takes about four times its size on disk
+
+
+class Vectors:
+    """The sparse vectors of a folder's shapes."""
+
+    def __init__(self, store: Store, folder: str, cache: Cache) -> None:
+        names = (INDPTR, BRANCHES, COUNTS)
+        self._indptr, self._branches, self._counts = (ChunkedArray(store, f"{folder}/{name}", cache) for name in names)
+
+    def read(self, shapes: Int64Array | None = None) -> ShapeBatch:
+        """Return the vectors of some shapes in the given order, or of all."""
+        if shapes is None:
+            return ShapeBatch(self._indptr.read(), self._branches.read(), self._counts.read())
+        starts, stops = self._indptr.take(shapes), self._indptr.take(shapes + 1)
+        branches, counts = (array.read_ranges(starts, stops) for array in (self._branches, self._counts))
+        return ShapeBatch(offsets_of(stops - starts), branches, counts)
+
+
+class PageTable:
+    """A page table, read by row group.
+
+    Parameters
+    ----------
+    store
+        Where the index lies.
+    name
+        The Parquet file, relative to the index.
+    cache
+        Keeps its footer and decoded row groups.
+    """
+
+    def __init__(self, store: Store, name: str, cache: Cache) -> None:
+        self._store, self._name, self._cache = store, name, cache
+
+    def _open(self) -> tuple[pq.ParquetFile, Int64Array]:
+        """Return the file and the row at which each group ends."""
+        key = (self._store.url, self._name, "file")
+        return self._cache.get(key, self._load, lambda opened: _FOOTER_FACTOR * opened[0].metadata.serialized_size)
+
+    def _load(self) -> tuple[pq.ParquetFile, Int64Array]:
+        table = open_table(self._store, self._name)
+        sizes = [table.metadata.row_group(group).num_rows for group in range(table.metadata.num_row_groups)]
+        return table, np.cumsum(sizes, dtype=np.int64)
+
+    def read(self, rows: Int64Array | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the table, or some of its rows in the given order, decoding only the row groups they lie in."""
+        table, ends = self._open()
+        names = list(columns) if columns is not None else table.schema_arrow.names
+        if rows is None:
+            return table.read(columns=names, use_threads=False)
+        if not len(rows):
+            return table.schema_arrow.empty_table().select(names)
+        group_of = np.searchsorted(ends, rows, side="right")
+        groups, place = np.unique(group_of, return_inverse=True)
+        pieces = [self._group(table, int(group), tuple(names)) for group in groups]
+        starts = offsets_of(np.array([piece.num_rows for piece in pieces]))
+        within = starts[place] + rows - (ends[group_of] - np.diff(ends, prepend=0)[group_of])
+        return pa.concat_tables(pieces).take(arrow_integers(within))
+
+    def _group(self, table: pq.ParquetFile, group: int, names: tuple[str, ...]) -> pa.Table:
+        return self._cache.get(
+            (self._store.url, self._name, group, names),
+            lambda: table.read_row_group(group, columns=list(names), use_threads=False),
+            lambda piece: int(piece.nbytes),
+        )
+
+
+class Part(Protocol):
+    """Shapes numbered from 0, with their vectors and pages."""
+
+    vectors: Vectors
+    pages: PageTable
+
+    def count_pages(self, shapes: Int64Array) -> Int64Array:
+        """Return the number of pages of each shape."""
+
+    def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
+        """Return the rows of the first pages of each shape, as many as said, in the order of their ids."""
+
+    def page_origins(self, rows: Int64Array) -> UInt64Array:
+        """Return where pages were first written: the number of the origin in the upper 32 bits, the row below."""
+
+    def page_shapes(self) -> Int64Array:
+        """Return the shape of each page."""
+
+
+class FreshPart:
+    """What a build wrote: pages in the order of their source, pointing at shapes."""
+
+    def __init__(self, store: Store, folder: str, cache: Cache) -> None:
+        self.vectors = Vectors(store, folder, cache)
+        self.pages = PageTable(store, f"{folder}/{PAGES}", cache)
+        self._cache, self._key = cache, (store.url, folder, "shape_pages")
+
+    def page_shapes(self) -> Int64Array:
+        """Return the shape of each page. Shape (n_pages,), dtype int64."""
+        return column_values(self.pages.read(columns=["shape"]), "shape").astype(np.int64)
+
+    def _shape_pages(self) -> tuple[Int64Array, Int64Array]:
+        return self._cache.get(self._key, self._invert, lambda lists: lists[0].nbytes + lists[1].nbytes)
+
+    def _invert(self) -> tuple[Int64Array, Int64Array]:
+        shapes = self.page_shapes()
+        return offsets_of(np.bincount(shapes)), np.argsort(shapes, kind="stable")
+
+    def count_pages(self, shapes: Int64Array) -> Int64Array:
+        """Return the number of pages of each shape."""
+        indptr, _ = self._shape_pages()
+        return indptr[shapes + 1] - indptr[shapes]
+
+    def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
+        """Return the rows of the first pages of each shape, as many as said, in the order of their ids."""
+        indptr, rows = self._shape_pages()
+        return rows[_spread(indptr[shapes], lengths)]
+
+    def page_origins(self, rows: Int64Array) -> UInt64Array:
+        """Return where pages were first written: here, in this row."""
+        return rows.astype(np.uint64)
+
+
+class CompactedPart:
+    """A part of a compacted segment: pages in the order of their shapes, and of their ids inside a shape."""
+
+    def __init__(self, store: Store, folder: str, cache: Cache) -> None:
+        self.vectors = Vectors(store, folder, cache)
+        self.pages = PageTable(store, f"{folder}/{PAGES}", cache)
+        self._indptr = ChunkedArray(store, f"{folder}/{PAGE_INDPTR}", cache)
+        self._origins = ChunkedArray(store, f"{folder}/{ORIGINS}", cache)
+
+    def page_shapes(self) -> Int64Array:
+        """Return the shape of each page. Shape (n_pages,), dtype int64."""
+        lengths = np.diff(self._indptr.read())
+        return np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+
+    def count_pages(self, shapes: Int64Array) -> Int64Array:
+        """Return the number of pages of each shape."""
+        return np.asarray(self._indptr.take(shapes + 1) - self._indptr.take(shapes), np.int64)
+
+    def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
+        """Return the rows of the first pages of each shape, as many as said, in the order of their ids."""
+        return _spread(self._indptr.take(shapes), lengths)
+
+    def page_origins(self, rows: Int64Array | None = None) -> UInt64Array:
+        """Return where pages were first written: the number of the origin in the upper 32 bits, the row below."""
+        return self._origins.read() if rows is None else self._origins.take(rows)
+
+
+def _spread(starts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """Return `lengths[i]` consecutive numbers from `starts[i]` on, for all i."""
+    shifts = np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+    return np.arange(len(shifts), dtype=np.int64) + shifts
+
+
+def join_vectors(batches: Sequence[ShapeBatch]) -> ShapeBatch:
+    """Join batches, one after the other."""
+    if len(batches) == 1:
+        return batches[0]
+    lengths = [np.diff(batch.indptr) for batch in batches]
+    return ShapeBatch(
+        offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])),
+        np.concatenate([np.empty(0, np.uint32), *(batch.branches for batch in batches)]),
+        np.concatenate([np.empty(0, np.uint32), *(batch.counts for batch in batches)]),
+    )
