@@ -2,5 +2,5 @@
 
 In the order of the flow: ``store`` (where an index lies), ``manifest`` (its parameters), ``arrays`` and ``tables``
 (Zarr and Parquet as segments use them), ``writer`` (pages and shapes to a published segment), ``segment`` (reading
-one), ``check`` (is everything there, and as it was written?).
+one), ``catalog`` (what all of them hold, in one file), ``check`` (is everything there, and as it was written?).
 """

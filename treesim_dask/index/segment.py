@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.arrays import open_array
+from treesim_dask.index.catalog import read_catalog
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import BANDS, PAGES, SKIPPED, group_ranges, open_table
@@ -97,11 +98,14 @@ class Segment:
         Where the index lies.
     segment_id
         The name of the segment's folder.
+    summary
+        What it holds, where that is known already.
     """
 
-    def __init__(self, store: Store, segment_id: str) -> None:
+    def __init__(self, store: Store, segment_id: str, summary: SegmentSummary | None = None) -> None:
         self.store = store
         self.segment_id = segment_id
+        self._known_summary = summary
 
     def __reduce__(self) -> tuple[type[Segment], tuple[Store, str]]:
         return Segment, (self.store, self.segment_id)  # open files stay where they are
@@ -112,6 +116,8 @@ class Segment:
     @cached_property
     def summary(self) -> SegmentSummary:
         """What the segment holds."""
+        if self._known_summary is not None:
+            return self._known_summary
         where = f"{self.store.url}/{self._name(SUMMARY)}"
         return SegmentSummary.from_dict(parse_json(self.store.read_bytes(self._name(SUMMARY)), where), where)
 
@@ -225,6 +231,20 @@ def segment_id_of(source_url: str) -> str:
 
 
 def list_segments(store: Store) -> list[Segment]:
-    """Return the published segments, in the order of their names."""
+    """Return the published segments, in the order of their names: one listing, the catalog, and what it lacks."""
     names = store.list_names(SEGMENTS)
-    return [Segment(store, name) for name in names if store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")]
+    catalog = read_catalog(store) if names else {}
+    summaries = {name: _summary_or_none(catalog[name]) for name in names if name in catalog}
+    paths = {f"{SEGMENTS}/{name}/{SUMMARY}": name for name in names if summaries.get(name) is None}
+    for path, raw in store.read_present(list(paths)).items():
+        summaries[paths[path]] = _summary_or_none(raw)
+    return [Segment(store, name, summaries[name]) for name in names if name in summaries]
+
+
+def _summary_or_none(content: bytes | Mapping[str, Any]) -> SegmentSummary | None:
+    """Return a summary unless it is damaged: reading it from its file then says how."""
+    try:
+        values = parse_json(content, SUMMARY) if isinstance(content, bytes) else content
+        return SegmentSummary.from_dict(values, SUMMARY)
+    except IndexFormatError:
+        return None
