@@ -25,6 +25,14 @@ def demo_crawl(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def small_crawl(tmp_path_factory):
+    """A synthetic crawl of 120 pages in 6 WARC files, in Common Crawl's layout; the value is its folder."""
+    folder = tmp_path_factory.mktemp("small-crawl")
+    write_demo_crawl(folder, n_pages=120, n_files=6)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def demo_archives(demo_crawl) -> list[str]:
     """The archives of the synthetic crawl."""
     return sorted(str(path) for path in demo_crawl.rglob("*.warc.gz"))
@@ -56,3 +64,12 @@ def tree_digest():
         return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     return digest
+
+
+@pytest.fixture(scope="session")
+def s3_service(tmp_path_factory):
+    """A real S3 store with accounts."""
+    from services.seaweed import run_seaweed
+
+    with run_seaweed(tmp_path_factory.mktemp("seaweed")) as service:
+        yield service

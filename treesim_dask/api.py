@@ -169,12 +169,18 @@ class Index:
         )
 
     def check(
-        self, repair: bool = False, on_segment: Callable[[int, int], None] = lambda done, total: None
+        self,
+        repair: bool = False,
+        on_segment: Callable[[int, int], None] = lambda done, total: None,
+        quick: bool = False,
     ) -> list[Problem]:
-        """Return everything that is wrong with the index; with `repair`, remove orphans and return what is left."""
+        """Return everything that is wrong with the index; with `repair`, remove orphans and return what is left.
+
+        With `quick` only names and sizes are compared, which opens no file of a segment.
+        """
         from treesim_dask.index.check import check_index, remove_orphans
 
-        problems = list(check_index(self.store, on_segment))
+        problems = list(check_index(self.store, on_segment, quick=quick))
         if not repair:
             return problems
         removed = remove_orphans(self.store, problems)

@@ -16,6 +16,7 @@ from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segmen
 from treesim_dask.dom.features import make_feature
 from treesim_dask.errors import IndexFormatError, SourceError
 from treesim_dask.hashing.family import make_family
+from treesim_dask.index.catalog import CATALOG, forget_segments, read_catalog, write_catalog
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SegmentSummary, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
@@ -146,6 +147,7 @@ def build(
     pending = _pending_sources(store, sources, page_filter)
     report = BuildReport(n_sources=len(sources), n_already_indexed=len(sources) - len(pending))
     if pending:
+        forget_segments(store, {segment_id_of(source.url) for source in pending})
         job = BuildJob(index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}))
         with ExitStack() as stack:
             if existing is None:
@@ -158,6 +160,7 @@ def build(
                 on_progress(report)
             _refuse_total_failure(report)
     _remove_leftovers(store, sources)
+    _update_catalog(store)
     return report
 
 
@@ -186,7 +189,7 @@ def _new_index(store: Store, config: IndexConfig) -> Iterator[None]:
         yield
     except Exception:
         if not list_segments(store):
-            for name in (MANIFEST, STAGING, SEGMENTS) if was_there else ("",):
+            for name in (MANIFEST, STAGING, SEGMENTS, CATALOG) if was_there else ("",):
                 store.remove(name)
         raise
 
@@ -219,6 +222,13 @@ def _remove_leftovers(store: Store, sources: Sequence[Source]) -> None:
     for segment in list_segments(store) if roots else ():
         if segment.summary.source_url.rpartition("#")[0] in roots and segment.segment_id not in ours:
             store.remove(f"{SEGMENTS}/{segment.segment_id}")
+
+
+def _update_catalog(store: Store) -> None:
+    """Gather what the segments say of themselves, for those who open the index next."""
+    summaries = {segment.segment_id: segment.summary.to_dict() for segment in list_segments(store)}
+    if summaries != read_catalog(store):
+        write_catalog(store, summaries)
 
 
 def _refuse_total_failure(report: BuildReport) -> None:

@@ -20,7 +20,7 @@ from treesim_dask.crawl.pages import read_pages
 from treesim_dask.crawl.reasons import DAMAGE_REASONS
 from treesim_dask.dom.features import make_feature
 from treesim_dask.dom.tree import parse_trees
-from treesim_dask.errors import SourceError, StorageError
+from treesim_dask.errors import SourceError, StorageError, TransferError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.cache import Cache
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _MERGE_WIDTH = 8
+_N_TRANSFERS = 3  # of a file whose bytes changed on the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,14 @@ def _index_partition(partition: Iterable[Source], job: BuildJob) -> list[Outcome
 
 
 def _index_or_fail(source: Source, job: BuildJob) -> Outcome:
-    try:
-        return index_source(source, job)
-    except SourceError as error:
-        return SourceFailure(source.url, str(error))
+    for _ in range(_N_TRANSFERS):
+        try:
+            return index_source(source, job)
+        except TransferError as error:
+            failure = SourceFailure(source.url, str(error))
+        except SourceError as error:
+            return SourceFailure(source.url, str(error))
+    return failure
 
 
 def _outcome(future: Future, url: str) -> Outcome:

@@ -17,6 +17,10 @@ class SourceError(TreesimError, OSError):
     """An input that cannot be read: missing, refused, empty, or not what it claims to be."""
 
 
+class TransferError(SourceError):
+    """An input whose bytes did not arrive as they were stored. Reading it again may help."""
+
+
 class IndexFormatError(TreesimError, ValueError):
     """An index that is missing, damaged, or written by a newer version."""
 

@@ -10,13 +10,17 @@ from typing import Any
 from treesim_dask.cli.display import Progress
 from treesim_dask.cli.options import add_command, add_index_argument, add_quiet, read_options
 
+_EXAMPLES = ("my.index", "my.index --repair", "s3://bucket/my.index --quick")
+_GOOD = {False: "every file as it was written", True: "every file there, with the size it was written with"}
+
 
 def add_parser(commands: Any) -> None:
     """Add the command."""
     summary = "compare every file of an index with its checksum, counts and look for orphans"
-    parser = add_command(commands, "check", run, summary, ("my.index", "my.index --repair"))
+    parser = add_command(commands, "check", run, summary, _EXAMPLES)
     add_index_argument(parser)
     parser.add_argument("--repair", action="store_true", help="remove what an interrupted build left behind")
+    parser.add_argument("--quick", action="store_true", help="names and sizes only: lists the files, opens none")
     parser.add_argument("--json", action="store_true", help="as JSON")
     add_quiet(parser)
 
@@ -28,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     index = open_index(args.index, read_options(args.index_option))
     progress = Progress(args.quiet)
     try:
-        problems = index.check(args.repair, lambda done, total: progress.count("segments", done, total))
+        problems = index.check(args.repair, lambda done, total: progress.count("segments", done, total), args.quick)
     finally:
         progress.close()
     if args.json:
@@ -37,5 +41,5 @@ def run(args: argparse.Namespace) -> int:
         for problem in problems:
             print(f"{problem.path}: {problem.what}" + (" (--repair removes it)" if problem.is_orphan else ""))
         if not problems:
-            print(f"{args.index}: {len(index.segments):,} segments, every file as it was written")
+            print(f"{args.index}: {len(index.segments):,} segments, {_GOOD[args.quick]}")
     return 1 if problems else 0

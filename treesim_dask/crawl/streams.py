@@ -21,7 +21,7 @@ from fsspec.asyn import sync
 from fsspec.core import url_to_fs
 
 from treesim_dask.crawl.web import RequestFailed, RequestOptions, content_extent, open_url
-from treesim_dask.errors import SourceError
+from treesim_dask.errors import SourceError, TransferError
 
 CHUNK_BYTES = 2**20
 DEFAULT_RETRIES = 5  # waits of 0.5, 1, 2, 4 and 8 seconds
@@ -307,6 +307,8 @@ class _S3Connection:
         try:
             data: bytes = sync(self._fs.loop, self._body.read, n_bytes)
         except Exception as error:  # aiohttp, urllib3 and botocore each have their own, with no common base
+            if type(error).__name__ == "FlexibleChecksumError":  # known at the end only: all of it is in doubt
+                raise TransferError(f"{self._url} did not arrive as it was stored: try again later") from error
             raise RequestFailed(f"connection to {self._url} failed: {error}", is_temporary=True) from error
         return data
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from treesim_dask.errors import IndexFormatError
+from treesim_dask.index.catalog import CATALOG, read_catalog
 from treesim_dask.index.manifest import MANIFEST, read_manifest
 from treesim_dask.index.parts import SIGNATURES
-from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, SegmentSummary
+from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, SegmentSummary, list_segments
 from treesim_dask.index.store import STAGING, Store
 from treesim_dask.index.tables import PAGES
 from treesim_dask.index.writer import file_digest
@@ -33,7 +35,9 @@ class Problem:
     is_orphan: bool = False
 
 
-def check_index(store: Store, on_segment: Callable[[int, int], None] = lambda done, total: None) -> Iterator[Problem]:
+def check_index(
+    store: Store, on_segment: Callable[[int, int], None] = lambda done, total: None, *, quick: bool = False
+) -> Iterator[Problem]:
     """Yield everything that is wrong with an index.
 
     Parameters
@@ -42,17 +46,31 @@ def check_index(store: Store, on_segment: Callable[[int, int], None] = lambda do
         Where the index lies. A damaged or missing ``index.json`` is an error, not a problem in the list.
     on_segment
         Called after each segment with the number checked and the number of all.
+    quick
+        Compare names and sizes only: a listing and the catalog tell them, no other file is opened.
     """
     fingerprint = read_manifest(store).fingerprint
     for name in store.list_names(STAGING):
         yield Problem(f"{STAGING}/{name}", "left by an interrupted build", is_orphan=True)
     for name in store.list_names(""):
-        if name not in (MANIFEST, SEGMENTS, STAGING):
+        if name not in (MANIFEST, SEGMENTS, STAGING, CATALOG):
             yield Problem(name, "no part of an index", is_orphan=name.startswith(f".{MANIFEST}."))
-    names = store.list_names(SEGMENTS)
-    for done, name in enumerate(names, 1):
-        yield from _check_segment(store, name, fingerprint)
-        on_segment(done, len(names))
+    sizes = _sizes_by_segment(store)
+    known = {segment.segment_id: segment for segment in list_segments(store)} if quick else {}
+    catalog = {} if quick else read_catalog(store)
+    for done, (name, files) in enumerate(sorted(sizes.items()), 1):
+        segment = known.get(name) or Segment(store, name)
+        yield from _check_segment(segment, files, fingerprint, catalog.get(name), quick)
+        on_segment(done, len(sizes))
+
+
+def _sizes_by_segment(store: Store) -> dict[str, dict[str, int]]:
+    """Return the size of each file of each segment, from one listing of them all."""
+    sizes: dict[str, dict[str, int]] = {name: {} for name in store.list_names(SEGMENTS)}
+    for path, size in store.find_sizes(SEGMENTS).items():
+        name, _, part = path.partition("/")
+        sizes.setdefault(name, {})[part] = size
+    return sizes
 
 
 def remove_orphans(store: Store, problems: list[Problem]) -> list[Problem]:
@@ -65,13 +83,13 @@ def remove_orphans(store: Store, problems: list[Problem]) -> list[Problem]:
     return orphans
 
 
-def _check_segment(store: Store, name: str, fingerprint: str) -> Iterator[Problem]:
-    folder = f"{SEGMENTS}/{name}"
-    sizes = store.find_sizes(folder)
+def _check_segment(
+    segment: Segment, sizes: dict[str, int], fingerprint: str, cataloged: dict[str, Any] | None, quick: bool
+) -> Iterator[Problem]:
+    folder = f"{SEGMENTS}/{segment.segment_id}"
     if SUMMARY not in sizes:
         yield Problem(folder, "never published: an interrupted build left it", is_orphan=True)
         return
-    segment = Segment(store, name)
     try:
         summary = segment.summary
     except IndexFormatError as error:
@@ -79,19 +97,23 @@ def _check_segment(store: Store, name: str, fingerprint: str) -> Iterator[Proble
         return
     if summary.fingerprint != fingerprint:
         yield Problem(folder, f"built with other parameters: {summary.fingerprint}, the index has {fingerprint}")
-    damaged = list(_check_files(store, folder, summary, sizes))
+    if cataloged not in (None, summary.to_dict()):
+        yield Problem(CATALOG, f"says something else of {folder} than its {SUMMARY}", is_orphan=True)
+    damaged = list(_check_files(segment.store, folder, summary, sizes, quick))
     yield from damaged
-    if not damaged:
+    if not damaged and not quick:
         yield from _check_counts(segment, folder)
 
 
-def _check_files(store: Store, folder: str, summary: SegmentSummary, sizes: dict[str, int]) -> Iterator[Problem]:
+def _check_files(
+    store: Store, folder: str, summary: SegmentSummary, sizes: dict[str, int], quick: bool
+) -> Iterator[Problem]:
     for path, (size, digest) in summary.files.items():
         if path not in sizes:
             yield Problem(f"{folder}/{path}", "missing")
         elif sizes[path] != size:
             yield Problem(f"{folder}/{path}", f"has {sizes[path]} bytes, {size} were written")
-        elif file_digest(store.read_bytes(f"{folder}/{path}")) != digest:
+        elif not quick and file_digest(store.read_bytes(f"{folder}/{path}")) != digest:
             yield Problem(f"{folder}/{path}", "its content has changed: the checksum differs")
     for path in sorted(sizes.keys() - summary.files.keys() - {SUMMARY}):
         yield Problem(f"{folder}/{path}", "not written by the build", is_orphan=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.bands import BandTable, Hits
 from treesim_dask.index.cache import Cache
+from treesim_dask.index.catalog import read_catalog
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.parts import SIGNATURES, CompactedPart, FreshPart, Part, join_vectors
 from treesim_dask.index.store import Store
@@ -118,15 +119,23 @@ class Segment:
         Keeps what was read; several segments may share one. Without it nothing is kept.
     deletions
         Pages that are no longer part of the index.
+    summary
+        What it holds, where that is known already.
     """
 
     def __init__(
-        self, store: Store, segment_id: str, cache: Cache | None = None, deletions: Deletions = NOTHING_DELETED
+        self,
+        store: Store,
+        segment_id: str,
+        cache: Cache | None = None,
+        deletions: Deletions = NOTHING_DELETED,
+        summary: SegmentSummary | None = None,
     ) -> None:
         self.store = store
         self.segment_id = segment_id
         self.deletions = deletions
         self._cache = cache if cache is not None else Cache(0)
+        self._known_summary = summary
 
     def __reduce__(self) -> tuple[type[Segment], tuple[Store, str, None, Deletions]]:
         return Segment, (self.store, self.segment_id, None, self.deletions)  # what was read stays where it is
@@ -155,6 +164,8 @@ class Segment:
     @cached_property
     def summary(self) -> SegmentSummary:
         """What the segment holds."""
+        if self._known_summary is not None:
+            return self._known_summary
         where = f"{self.store.url}/{self._name(SUMMARY)}"
         return SegmentSummary.from_dict(parse_json(self._summary_bytes, where), where)
 
@@ -355,6 +366,20 @@ def segment_id_of(source_url: str) -> str:
 
 
 def list_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
-    """Return the published segments, in the order of their names."""
+    """Return the published segments, in the order of their names: one listing, the catalog, and what it lacks."""
     names = store.list_names(SEGMENTS)
-    return [Segment(store, name, cache) for name in names if store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")]
+    catalog = read_catalog(store) if names else {}
+    summaries = {name: _summary_or_none(catalog[name]) for name in names if name in catalog}
+    paths = {f"{SEGMENTS}/{name}/{SUMMARY}": name for name in names if summaries.get(name) is None}
+    for path, raw in store.read_present(list(paths)).items():
+        summaries[paths[path]] = _summary_or_none(raw)
+    return [Segment(store, name, cache, summary=summaries[name]) for name in names if name in summaries]
+
+
+def _summary_or_none(content: bytes | Mapping[str, Any]) -> SegmentSummary | None:
+    """Return a summary unless it is damaged: reading it from its file then says how."""
+    try:
+        values = parse_json(content, SUMMARY) if isinstance(content, bytes) else content
+        return SegmentSummary.from_dict(values, SUMMARY)
+    except IndexFormatError:
+        return None

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -22,6 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 from treesim_dask.errors import IndexFormatError, StorageError
 
 STAGING = "staging"
+_N_READERS = 32  # small files read at the same time: each is a wait for a distant store, not work
 
 
 class Store:
@@ -47,7 +49,7 @@ class Store:
         self.url = str(url).rstrip("/") or "/"
         self.storage_options = dict(storage_options or {})
         try:
-            self.fs, self.root = fsspec.core.url_to_fs(self.url, **self.storage_options)
+            self.fs, self.root = fsspec.core.url_to_fs(self.url, **self.filesystem_options)
         except (ValueError, ImportError, TypeError) as error:
             raise StorageError(f"cannot open {self.url} as an index location: {error}") from None
         self.is_local = isinstance(self.fs, LocalFileSystem)
@@ -55,28 +57,46 @@ class Store:
     def __reduce__(self) -> tuple[type[Store], tuple[str, dict[str, Any]]]:
         return Store, (self.url, self.storage_options)
 
+    @property
+    def filesystem_options(self) -> dict[str, Any]:
+        """The options given, and those that suit an index where they leave it open."""
+        if "://" not in self.url:
+            return self.storage_options
+        # segments come and go by other hands: a remembered listing would hide them
+        options: dict[str, Any] = {"use_listings_cache": False}
+        if self.url.startswith(("s3://", "s3a://")):
+            _retry_changed_bytes()
+            options["max_concurrency"] = 1  # else each small file is asked for its size first: twice the requests
+        return {**options, **self.storage_options}
+
     def path(self, name: str = "") -> str:
         """Return the file system's own path of a file of the index."""
         return f"{self.root}/{name}".rstrip("/")
 
     def exists(self, name: str = "") -> bool:
         """Tell whether a file or folder is there."""
-        return bool(self.fs.exists(self.path(name)))
+        with access_errors(self.url):
+            return bool(self.fs.exists(self.path(name)))
+
+    def is_file(self, name: str = "") -> bool:
+        """Tell whether a file of that name is there."""
+        with access_errors(self.url):
+            return bool(self.fs.isfile(self.path(name)))
 
     def list_names(self, name: str) -> list[str]:
         """Return the names directly below a folder, sorted; none where there is no such folder."""
         try:
-            found = self.fs.ls(self.path(name), detail=False, refresh=True)
+            with access_errors(self.url):
+                found = self.fs.ls(self.path(name), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        except TypeError:  # file systems without a listing cache take no `refresh`
-            found = self.fs.ls(self.path(name), detail=False)
         return sorted({entry.rstrip("/").rsplit("/", 1)[-1] for entry in found} - {name.rsplit("/", 1)[-1]})
 
     def find_sizes(self, name: str) -> dict[str, int]:
         """Return the size of every file below a folder, by its path relative to that folder."""
         base = self.path(name)
-        found = self.fs.find(base, detail=True)
+        with access_errors(self.url):
+            found = self.fs.find(base, detail=True)
         return {path[len(base) :].lstrip("/"): entry["size"] for path, entry in found.items()}
 
     def read_bytes(self, name: str) -> bytes:
@@ -98,6 +118,18 @@ class Store:
     def read_tail(self, name: str, n_bytes: int) -> bytes:
         """Return the last bytes of a file."""
         return cast(bytes, self.fs.cat_file(self.path(name), start=-n_bytes))
+
+    def read_present(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the content of those of some small files that are there, by name; many are read at a time."""
+        with ThreadPoolExecutor(min(_N_READERS, max(len(names), 1))) as pool:
+            contents = pool.map(self._read_if_present, names)
+            return {name: data for name, data in zip(names, contents, strict=True) if data is not None}
+
+    def _read_if_present(self, name: str) -> bytes | None:
+        try:
+            return self.read_bytes(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def open_binary(self, name: str) -> BinaryIO:
         """Open a file for reading with seeks."""
@@ -164,10 +196,40 @@ class Store:
 
     def _publish_by_upload(self, folder: Path, name: str, last: str) -> None:
         self.remove(f"{name}/{last}")
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        for path in sorted(files, key=lambda path: path == folder / last):
-            self.fs.pipe_file(self.path(f"{name}/{path.relative_to(folder).as_posix()}"), path.read_bytes())
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        files = {path.relative_to(folder).as_posix(): path for path in paths}
+        mark = files.pop(last)
+        for part, path in files.items():
+            self.fs.pipe_file(self.path(f"{name}/{part}"), path.read_bytes())
+        self._check_upload(name, {part: path.stat().st_size for part, path in files.items()})
+        self.fs.pipe_file(self.path(f"{name}/{last}"), mark.read_bytes())
         shutil.rmtree(folder)
+
+    def _check_upload(self, name: str, sizes: Mapping[str, int]) -> None:
+        """Compare what the store lists with what was sent; what an earlier upload left over is removed."""
+        found = self.find_sizes(name)
+        for part in found.keys() - sizes.keys():
+            self.remove(f"{name}/{part}")
+        if wrong := sorted(part for part, size in sizes.items() if found.get(part) != size):
+            raise StorageError(f"{self.url}/{name}/{wrong[0]} is not as it was sent: run the same command again")
+
+
+@contextmanager
+def access_errors(url: str) -> Iterator[None]:
+    """Say in one line that a store does not let us in."""
+    try:
+        yield
+    except PermissionError as error:
+        raise StorageError(f"no access to {url}: {error}; check the credentials in --index-option") from error
+
+
+def _retry_changed_bytes() -> None:
+    """Let s3fs ask again for a file that did not arrive as it was stored, as it does after a broken connection."""
+    from botocore.exceptions import FlexibleChecksumError
+    from s3fs.core import S3_RETRYABLE_ERRORS, add_retryable_error
+
+    if FlexibleChecksumError not in S3_RETRYABLE_ERRORS:
+        add_retryable_error(FlexibleChecksumError)
 
 
 @contextmanager
@@ -193,5 +255,5 @@ def _reason(error: OSError) -> str:
 
 def check_is_folder(store: Store) -> None:
     """Refuse a location that is a file."""
-    if store.fs.isfile(store.root):
+    if store.is_file():
         raise IndexFormatError(f"{store.url} is a file, not an index folder; choose another place with --index")

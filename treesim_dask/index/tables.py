@@ -56,6 +56,9 @@ MATCH_SCHEMA = pa.schema(
 SKIPPED_SCHEMA = pa.schema([("reason", pa.string()), ("warc", pa.string()), ("offset", pa.int64())])
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A page checksum makes a byte that changed on its way from the store an error, not an answer.
+_WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "compression_level": 5, "write_page_checksum": True}
+
 # Small enough that a query decodes little beside what it looks for, large enough that the footer stays small.
 _PAGE_GROUP_ROWS = 8_192
 _BAND_GROUP_ROWS = 16_384
@@ -76,7 +79,7 @@ class TableWriter:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=5)
+        self._writer = pq.ParquetWriter(path, schema, **_WRITE_OPTIONS)
         self._pending: list[pa.Table] = []
         self._n_pending = 0
 
@@ -115,8 +118,8 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
     """
     # buckets are random numbers: only their differences, once sorted, compress
     encoding = {"bucket": "DELTA_BINARY_PACKED", "shape": "DELTA_BINARY_PACKED"}
-    options: dict[str, Any] = {"use_dictionary": ["band"], "column_encoding": encoding}
-    with pq.ParquetWriter(path, BAND_SCHEMA, compression="zstd", compression_level=5, **options) as writer:
+    options: dict[str, Any] = {**_WRITE_OPTIONS, "use_dictionary": ["band"], "column_encoding": encoding}
+    with pq.ParquetWriter(path, BAND_SCHEMA, **options) as writer:
         for band in range(keys.shape[1] if len(keys) else 0):
             order = np.argsort(keys[:, band], kind="stable")
             columns = [np.full(len(order), band, np.uint16), keys[order, band], order.astype(np.uint32)]
@@ -172,5 +175,5 @@ def arrow_integers(values: Int64Array) -> pa.Array:
 def open_table(store: Store, name: str) -> pq.ParquetFile:
     """Open a Parquet file of a published segment."""
     if store.is_local:
-        return pq.ParquetFile(store.path(name), memory_map=True)
-    return pq.ParquetFile(store.open_binary(name))
+        return pq.ParquetFile(store.path(name), memory_map=True, page_checksum_verification=True)
+    return pq.ParquetFile(store.open_binary(name), page_checksum_verification=True)

@@ -1,0 +1,295 @@
+"""Input and index on a real object store, with and without trouble on the way."""
+
+import json
+from pathlib import Path
+
+import pytest
+from services.proxy import FLIPPED, LATE, RESET, TRUNCATED, UNAVAILABLE, run_proxy
+from services.seaweed import PUBLIC_BUCKET
+
+from treesim_dask.api import open_index
+from treesim_dask.builder import build
+from treesim_dask.cli import main
+from treesim_dask.errors import IndexFormatError, SourceError, StorageError
+from treesim_dask.index.segment import SEGMENTS, SUMMARY
+
+pytestmark = pytest.mark.s3
+
+TROUBLE = {UNAVAILABLE: 0.025, RESET: 0.025, TRUNCATED: 0.025, LATE: 0.025}
+CRAWL_URL = "s3://crawl/"
+
+
+@pytest.fixture(scope="module")
+def fs(s3_service, small_crawl):
+    """The store with the small crawl in it."""
+    import s3fs
+
+    fs = s3fs.S3FileSystem(**s3_service.options(), use_listings_cache=False)
+    for bucket in ("crawl", "indexes", PUBLIC_BUCKET):
+        fs.mkdir(bucket)
+    for path in small_crawl.rglob("*.warc.gz"):
+        fs.put_file(str(path), f"crawl/{path.name}")
+    fs.put_file(str(path), f"{PUBLIC_BUCKET}/{path.name}")
+    return fs
+
+
+@pytest.fixture(scope="module")
+def proxy(s3_service, fs):
+    with run_proxy(s3_service.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def options(s3_service, proxy):
+    """Options that lead through the proxy, which is calm unless the test says otherwise."""
+    proxy.begin()
+    yield {**s3_service.options(), "endpoint_url": proxy.endpoint}
+    proxy.begin()
+
+
+@pytest.fixture(scope="module")
+def calm_index(fs, proxy, s3_service, client):
+    proxy.begin()
+    options = {**s3_service.options(), "endpoint_url": proxy.endpoint}
+    url = "s3://indexes/calm"
+    report = build(CRAWL_URL, url, client=client, storage_options=options, index_options=options)
+    assert (report.n_done, report.n_pages, report.failures) == (6, 120, [])
+    return url, list(proxy.requests)
+
+
+def contents(fs, url):
+    """The content of every file of an index."""
+    root = url.removeprefix("s3://")
+    return {path.removeprefix(root): data for path, data in fs.cat(fs.find(root)).items()}
+
+
+def test_each_archive_is_one_streaming_request(calm_index):
+    _, requests = calm_index
+    archives = [request for request in requests if request.path.endswith(".warc.gz")]
+    assert len(archives) == 6
+    assert {request.method for request in archives} == {"GET"}
+    assert {request.range for request in archives} == {""}
+
+
+def test_index_on_s3_is_the_index_on_disk(fs, calm_index, client, options, tmp_path):
+    build(CRAWL_URL, str(tmp_path), client=client, storage_options=options)
+    local = {f"/{path.relative_to(tmp_path)}": path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert contents(fs, calm_index[0]) == local
+
+
+def test_query_and_check_on_s3(calm_index, options):
+    index = open_index(calm_index[0], options)
+    page = f"id:{index.segments[0].segment_id}-3"
+    matches = index.query(page, k=5)
+    assert matches.page_id[0] == page.removeprefix("id:")
+    assert matches.score[0] == pytest.approx(1.0)
+    assert index.check() == []
+    assert index.info.n_pages == 120
+
+
+def test_query_page_is_read_back_from_s3_by_one_range_request(calm_index, options, proxy):
+    index = open_index(calm_index[0], options)
+    match = index.search(f"id:{index.segments[0].segment_id}-3", k=1).matches[0]
+    proxy.begin()
+    answer = index.search(f"warc:{match.warc}#{match.offset}", k=1, storage_options=options)
+    assert answer.matches[0].score == pytest.approx(1.0)
+    reads = [request for request in proxy.requests if request.path.endswith(".warc.gz")]
+    assert [request.method for request in reads] == ["GET"]
+    assert reads[0].range.startswith(f"bytes={match.offset}-")
+
+
+@pytest.mark.parametrize("place", ["input", "index", "both"])
+def test_build_through_trouble_gives_the_same_bytes(place, fs, calm_index, options, proxy, s3_service, client):
+    url = f"s3://indexes/trouble-{place}"
+    straight = s3_service.options()
+    proxy.begin(TROUBLE)
+    report = build(
+        CRAWL_URL,
+        url,
+        client=client,
+        storage_options=straight if place == "index" else options,
+        index_options=straight if place == "input" else options,
+    )
+    assert report.failures == []
+    if place == "both":
+        assert {fault for fault in TROUBLE if proxy.count(fault=fault)} == set(TROUBLE)
+    assert contents(fs, url) == contents(fs, calm_index[0])
+
+
+def test_broken_connection_resumes_where_it_broke(options, proxy, fs, calm_index, client):
+    proxy.begin({TRUNCATED: 0.6}, only=".warc.gz")
+    report = build(
+        CRAWL_URL, "s3://indexes/resumed", client=client, storage_options=options, index_options=options
+    )
+    assert (report.failures, report.damage, report.n_pages) == ([], [], 120)
+    resumed = [request for request in proxy.requests if request.path.endswith(".warc.gz") and request.range]
+    assert resumed
+    assert not any(request.range.startswith("bytes=0-") for request in resumed)
+    assert contents(fs, "s3://indexes/resumed") == contents(fs, calm_index[0])
+
+
+def test_changed_bytes_on_the_way_to_the_store_are_sent_again(options, proxy, fs, calm_index, client):
+    proxy.begin({FLIPPED: 0.15}, only="indexes")
+    build(CRAWL_URL, "s3://indexes/flipped", client=client, storage_options=options, index_options=options)
+    assert proxy.count("PUT", fault=FLIPPED) > 0
+    assert contents(fs, "s3://indexes/flipped") == contents(fs, calm_index[0])
+
+
+def test_changed_bytes_on_the_way_from_the_store_never_change_an_answer(options, proxy, calm_index):
+    index = open_index(calm_index[0], options)
+    page = f"id:{index.segments[0].segment_id}-3"
+    expected = index.search(page).matches
+    n_refused = 0
+    for only in ("/signatures/", "/branches/", "bands.parquet", "pages.parquet"):
+        proxy.begin({FLIPPED: 0.5}, only=only)
+        try:
+            assert open_index(calm_index[0], options).search(page).matches == expected
+        except Exception:  # Zarr, Arrow and botocore each notice in their own way
+            n_refused += 1
+    assert n_refused > 0
+
+
+def test_archive_whose_bytes_changed_on_the_way_is_read_again(fs, calm_index, options, proxy, client):
+    proxy.begin({FLIPPED: 0.4}, only=".warc.gz")
+    url = "s3://indexes/reread"
+    report = build(CRAWL_URL, url, client=client, storage_options=options, index_options=options)
+    assert proxy.count("GET", ".warc.gz", FLIPPED) > 0
+    assert report.failures == []
+    assert contents(fs, url) == contents(fs, calm_index[0])
+
+
+def test_archive_whose_bytes_always_change_is_never_indexed_silently(options, proxy, client, tmp_path):
+    proxy.begin({FLIPPED: 1.0}, only="00003.warc.gz")
+    report = build(CRAWL_URL, str(tmp_path), client=client, storage_options=options)
+    assert report.n_done == 5
+    assert [failure.reason.split(":", 2)[2] for failure in report.failures] == [" try again later"]
+
+
+def test_append_and_resume_on_s3(fs, calm_index, options, proxy, client):
+    url = "s3://indexes/appended"
+    shared = {"client": client, "storage_options": options, "index_options": options}
+    assert build(CRAWL_URL, url, limit=2, **shared).n_done == 2
+    segment = open_index(url, options).segments[0].segment_id
+    fs.rm(f"indexes/appended/{SEGMENTS}/{segment}/{SUMMARY}")
+    fs.rm("indexes/appended/catalog.json.gz")
+    assert [problem.is_orphan for problem in open_index(url, options).check()] == [True]
+    report = build(CRAWL_URL, url, **shared)
+    assert (report.n_already_indexed, report.n_done) == (1, 5)
+    assert contents(fs, url) == contents(fs, calm_index[0])
+    proxy.begin()
+    assert build(CRAWL_URL, url, **shared).n_already_indexed == 6
+    assert proxy.count("PUT") == 0
+
+
+def test_catalog_that_went_stale_is_noticed_and_replaced(fs, calm_index, options, proxy, client):
+    url = "s3://indexes/stale"
+    shared = {"client": client, "storage_options": options, "index_options": options}
+    build(CRAWL_URL, url, limit=1, **shared)
+    outdated = fs.cat_file("indexes/stale/catalog.json.gz")
+    build(CRAWL_URL, url, limit=1, page_filter=_filter(min_bytes=4096), **shared)
+    assert open_index(url, options).check() == []
+    fs.pipe_file("indexes/stale/catalog.json.gz", outdated)
+    index = open_index(url, options)
+    assert [problem.path for problem in index.check()] == ["catalog.json.gz"]
+    assert index.check(repair=True) == []
+    assert open_index(url, options).check() == []
+
+
+def _filter(**values):
+    from treesim_dask.config import PageFilter
+
+    return PageFilter(**values)
+
+
+def test_wrong_secret_is_refused_in_one_clear_line(s3_service, calm_index, tmp_path, capsys):
+    wrong = s3_service.options(secret="wrong")
+    with pytest.raises(SourceError, match=r"no permission to read s3://crawl/.*credentials"):
+        build(CRAWL_URL, str(tmp_path / "index"), storage_options=wrong)
+    with pytest.raises(StorageError, match=r"no access to s3://indexes/new.*--index-option"):
+        build(CRAWL_URL, "s3://indexes/new", storage_options=s3_service.options(), index_options=wrong)
+    with pytest.raises((IndexFormatError, StorageError), match="indexes/calm"):
+        open_index(calm_index[0], wrong)
+    flags = [word for key, value in wrong.items() for word in ("--index-option", f"{key}={value}")]
+    assert main(["info", calm_index[0], *flags]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+
+
+def test_anonymous_reader_of_common_crawl_is_told_what_to_do(s3_service, fs, client, tmp_path):
+    anonymous = {"endpoint_url": s3_service.endpoint, "anon": True}
+    with pytest.raises(SourceError, match=r"refuses anonymous reads: use https://data\.commoncrawl\.org/"):
+        build(f"s3://{PUBLIC_BUCKET}/", str(tmp_path), client=client, storage_options=anonymous)
+
+
+def test_no_secret_in_the_index(fs, calm_index, s3_service):
+    secret = s3_service.options()["secret"].encode()
+    import gzip
+
+    for path, data in contents(fs, calm_index[0]).items():
+        assert secret not in (gzip.decompress(data) if path.endswith(".gz") else data), path
+
+
+@pytest.fixture(scope="module")
+def index_of_300_segments(fs, calm_index):
+    """The calm index with each segment under 50 further names, as if 306 archives had been indexed."""
+    from treesim_dask.index.catalog import CATALOG, write_catalog
+    from treesim_dask.index.store import Store
+
+    source, target = Path("indexes/calm"), Path("indexes/many")
+    fs.cp_file(f"{source}/index.json", f"{target}/index.json")
+    summaries = {}
+    names = [path.rsplit("/", 1)[-1] for path in fs.ls(f"{source}/{SEGMENTS}", detail=False)]
+    for number in range(51):
+        for name in names:
+            copy = f"{number:04x}{name[4:]}"
+            content = json.loads(fs.cat_file(f"{source}/{SEGMENTS}/{name}/{SUMMARY}"))
+            summaries[copy] = {**content, "segment_id": copy}
+    for name in names:
+        files = {path.split(name)[1]: fs.cat_file(path) for path in fs.find(f"{source}/{SEGMENTS}/{name}")}
+        copies = [copy for copy in summaries if copy.endswith(name[4:])]
+        fs.pipe({f"{target}/{SEGMENTS}/{copy}{part}": data for copy in copies for part, data in files.items()})
+    fs.pipe(
+        {f"{target}/{SEGMENTS}/{copy}/{SUMMARY}": json.dumps(content).encode() for copy, content in summaries.items()}
+    )
+    write_catalog(Store("s3://indexes/many", fs.storage_options), summaries)
+    assert fs.exists(f"{target}/{CATALOG}")
+    return "s3://indexes/many"
+
+
+def test_hundreds_of_segments_are_listed_in_a_few_requests(index_of_300_segments, options, proxy):
+    proxy.begin()
+    index = open_index(index_of_300_segments, options)
+    assert (index.info.n_segments, index.info.n_pages) == (306, 51 * 120)
+    assert len(proxy.requests) <= 6
+    proxy.begin()
+    assert index.check(quick=True) == []
+    n_files = 306 * 12
+    assert len(proxy.requests) <= 12 + n_files // 1000
+    assert not any(request.path.endswith((".parquet", SUMMARY, "zarr.json")) for request in proxy.requests)
+
+
+def test_index_without_its_catalog_is_the_same_index(index_of_300_segments, options, fs, proxy):
+    with_catalog = open_index(index_of_300_segments, options).info
+    catalog = fs.cat_file("indexes/many/catalog.json.gz")
+    fs.rm("indexes/many/catalog.json.gz")
+    try:
+        assert open_index(index_of_300_segments, options).info == with_catalog
+    finally:
+        fs.pipe_file("indexes/many/catalog.json.gz", catalog)
+
+
+def test_quick_check_finds_missing_and_cut_files(index_of_300_segments, options, fs):
+    name = open_index(index_of_300_segments, options).segments[7].segment_id
+    folder = f"indexes/many/{SEGMENTS}/{name}"
+    bands, pages = (fs.cat_file(f"{folder}/{part}") for part in ("bands.parquet", "pages.parquet"))
+    fs.rm(f"{folder}/bands.parquet")
+    fs.pipe_file(f"{folder}/pages.parquet", pages[:-1])
+    try:
+        problems = open_index(index_of_300_segments, options).check(quick=True)
+        assert {problem.path: problem.what for problem in problems} == {
+            f"{SEGMENTS}/{name}/bands.parquet": "missing",
+            f"{SEGMENTS}/{name}/pages.parquet": f"has {len(pages) - 1} bytes, {len(pages)} were written",
+        }
+    finally:
+        fs.pipe({f"{folder}/bands.parquet": bands, f"{folder}/pages.parquet": pages})
