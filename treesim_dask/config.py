@@ -36,6 +36,9 @@ class IndexConfig:
         Seeds the hash functions.
     spliced_tags
         Tags left out of the tree; their children move up to the parent.
+    collapse_repeats
+        Reduce the repeated records of a page to one before its branches are counted, so that a list of 10 items
+        and one of 200 look the same.
 
     Examples
     --------
@@ -48,6 +51,7 @@ class IndexConfig:
     family: str = "minhash"
     seed: int = 1
     spliced_tags: tuple[str, ...] = DEFAULT_SPLICED_TAGS
+    collapse_repeats: bool = False
     format_version: int = FORMAT_VERSION
     vocabulary_version: int = 1
 

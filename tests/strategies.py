@@ -1,0 +1,22 @@
+"""Hypothesis strategies and small builders shared by the tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+
+@st.composite
+def trees(draw, max_nodes=60, n_tags=3):
+    """One tree as (tags, depths): few tags, so that subtrees repeat."""
+    n_nodes = draw(st.integers(1, max_nodes))
+    tags = draw(st.lists(st.integers(1, n_tags), min_size=n_nodes, max_size=n_nodes))
+    steps = draw(st.lists(st.integers(-3, 1), min_size=n_nodes - 1, max_size=n_nodes - 1))
+    depths = [0]
+    for step in steps:
+        depths.append(max(1, depths[-1] + step))
+    return np.array(tags, np.uint16), np.array(depths, np.int32)
+
+
+def node_ranges(starts, ends):
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
