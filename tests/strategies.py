@@ -20,3 +20,19 @@ def trees(draw, max_nodes=60, n_tags=3):
 
 def node_ranges(starts, ends):
     return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def nested_tree(tags, depths):
+    """Return a tree as (tag, children), made without looking at any code under test."""
+    path = []
+    for tag, depth in zip(tags.tolist(), depths.tolist(), strict=True):
+        del path[depth:]
+        node = (tag, [])
+        if path:
+            path[-1][1].append(node)
+        path.append(node)
+    return freeze_tree(path[0])
+
+
+def freeze_tree(node):
+    return node[0], tuple(freeze_tree(child) for child in node[1])

@@ -113,7 +113,7 @@ def _digest(
                     key = _mix(digests[ended] ^ np.uint64(above) * _STEP)
                     is_first[ended] = _is_new(seen, stamps, key, page)
                     if is_first[ended] or not skip_repeats:
-                        digests[above] = _mix(digests[above] + _STEP) ^ digests[ended]
+                        digests[above] = _mix(digests[above] + _STEP) + digests[ended] * _FIRST
             if node < indptr[page + 1]:
                 open_nodes[depth] = node
                 n_open = depth + 1

@@ -1,0 +1,91 @@
+"""Collapsing repeated records against a recursive definition, and what it does to similarity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import nested_tree, trees
+from treesim_dask.dom.branches import count_branches
+from treesim_dask.dom.collapse import collapse_repeats, digest_subtrees
+from treesim_dask.dom.tree import parse_trees
+from treesim_dask.types import TreeBatch, offsets_of
+
+
+def batch(*pages):
+    tags = np.concatenate([tags for tags, _ in pages]) if pages else np.zeros(0, np.uint16)
+    depths = np.concatenate([depths for _, depths in pages]) if pages else np.zeros(0, np.int32)
+    return TreeBatch(tags, depths, offsets_of(np.array([len(t) for t, _ in pages], np.int64)))
+
+
+def collapsed(tree):
+    """The definition: collapse the children, then keep the first of equal ones."""
+    tag, children = tree
+    return tag, tuple(dict.fromkeys(collapsed(child) for child in children))
+
+
+def page(trees_, i):
+    nodes = slice(trees_.indptr[i], trees_.indptr[i + 1])
+    return trees_.tags[nodes], trees_.depths[nodes]
+
+
+@given(st.lists(trees(), max_size=5))
+def test_collapse_follows_its_definition(pages):
+    result = collapse_repeats(batch(*pages))
+    assert len(result) == len(pages)
+    for i, tree in enumerate(pages):
+        assert nested_tree(*page(result, i)) == collapsed(nested_tree(*tree))
+
+
+@given(st.lists(trees(), max_size=5))
+def test_collapse_is_idempotent(pages):
+    once = collapse_repeats(batch(*pages))
+    twice = collapse_repeats(once)
+    assert twice.tags.tolist() == once.tags.tolist()
+    assert twice.depths.tolist() == once.depths.tolist()
+    assert twice.indptr.tolist() == once.indptr.tolist()
+
+
+@given(trees(), st.booleans())
+def test_digests_are_equal_where_subtrees_are(tree, skip_repeats):
+    tags, depths = tree
+    digests, _ = digest_subtrees(batch(tree), skip_repeats=skip_repeats)
+    subtrees = []
+    for node in range(len(tags)):
+        deeper = np.flatnonzero(depths[node + 1 :] <= depths[node])
+        end = node + 1 + (deeper[0] if len(deeper) else len(tags) - node - 1)
+        subtree = nested_tree(tags[node:end], depths[node:end] - depths[node])
+        subtrees.append(collapsed(subtree) if skip_repeats else subtree)
+    assert len(set(zip(digests.tolist(), subtrees, strict=True))) == len(set(digests.tolist())) == len(set(subtrees))
+
+
+@pytest.mark.parametrize("item", ["<a></a>", "<a></a><ul><li><li></ul>", "<h3></h3><p></p><img>"])
+def test_any_number_of_items_gives_one_tree(item):
+    pages = [f"<h1></h1><div>{f'<article>{item}</article>' * n}</div><p></p>".encode() for n in (1, 2, 10, 200)]
+    result = collapse_repeats(parse_trees(pages))
+    assert {tuple(page(result, i)[0].tolist()) for i in range(4)} == {tuple(page(result, 0)[0].tolist())}
+
+
+def test_a_shop_page_of_10_items_equals_one_of_200():
+    menu = "<nav>" + "<a></a>" * 40 + "</nav>"
+    shop = f"<header>{menu}</header><main>{{}}</main><footer><p></p></footer>"
+    item = "<div><img><h2></h2><p></p><span></span></div>"
+    pages = parse_trees([shop.format(item * n).encode() for n in (10, 200)])
+    assert raw_cosine(count_branches(pages)) < 0.95
+    assert raw_cosine(count_branches(collapse_repeats(pages))) == pytest.approx(1)
+
+
+def raw_cosine(shapes):
+    rows = [
+        dict(zip(shapes.branches[a:b].tolist(), shapes.counts[a:b].tolist(), strict=True))
+        for a, b in zip(shapes.indptr[:-1], shapes.indptr[1:], strict=True)
+    ]
+    dot = sum(n * rows[1].get(branch, 0) for branch, n in rows[0].items())
+    return dot / np.prod([sum(n * n for n in row.values()) ** 0.5 for row in rows])
+
+
+def test_deep_pages_need_no_recursion():
+    deep = parse_trees([b"<div>" * 20_000])
+    assert len(collapse_repeats(deep).tags) == len(deep.tags)
