@@ -1,0 +1,112 @@
+"""A page as lexbor's elements in document order, with the way back from the spliced tree to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from selectolax.lexbor import LexborHTMLParser
+
+from treesim_dask.dom.vocabulary import tag_id
+from treesim_dask.errors import PageError
+from treesim_dask.types import Int32Array, Int64Array, UInt16Array
+
+_SILENT = frozenset({"noscript", "script", "style", "template", "title"})  # their text is not seen on the page
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The elements of one page, numbered in document order, and the spliced tree made of them.
+
+    Parameters
+    ----------
+    parser
+        Lexbor's document; keeps `elements` alive.
+    elements
+        Lexbor's nodes.
+    numbers
+        Number of each element by lexbor's address of it.
+    parents, ends, positions
+        Parent of each element, -1 for the root; one past the last element below it; its place among its siblings,
+        counted from 1.
+    kept
+        Shape (n_kept,), dtype int64: the element behind each node of the spliced tree.
+    tags, depths
+        The spliced tree.
+    texts
+        The text of each element, that of spliced elements inside it included; empty for most.
+    """
+
+    parser: LexborHTMLParser
+    elements: list[Any]
+    numbers: dict[int, int]
+    parents: list[int]
+    ends: list[int]
+    positions: list[int]
+    kept: Int64Array
+    tags: UInt16Array
+    depths: Int32Array
+    texts: list[str]
+
+
+def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
+    """Parse a page and number its elements.
+
+    Examples
+    --------
+    >>> page = read_page(b"<p>one <b>two</b></p>", ["b"])
+    >>> [element.tag for element in page.elements], page.kept.tolist(), page.texts[3]
+    (['html', 'head', 'body', 'p', 'b'], [0, 1, 2, 3], 'one two')
+    """
+    parser = LexborHTMLParser(html)
+    if parser.root is None:
+        raise PageError("the page holds no HTML element; give a page with content")
+    elements: list[Any] = []
+    parents: list[int] = []
+    owners: list[int] = []  # the element, itself or above, that stays in the spliced tree
+    words: list[list[str]] = []
+    numbers: dict[int, int] = {}
+    spliced = frozenset(spliced_tags)
+    for node in parser.root.traverse(include_text=True):
+        parent = numbers.get(node.parent.mem_id, -1) if node.parent is not None else -1
+        if node.is_element_node:
+            number = numbers[node.mem_id] = len(elements)
+            elements.append(node)
+            parents.append(parent)
+            owners.append(number if node.tag not in spliced or parent < 0 else owners[parent])
+            words.append([])
+        elif node.is_text_node and parent >= 0 and elements[parent].tag not in _SILENT:
+            words[owners[parent]].append(node.text_content or "")
+    kept = np.array([number for number, owner in enumerate(owners) if owner == number], np.int64)
+    tags = np.array([tag_id(elements[number].tag) for number in kept], np.uint16)
+    return Page(
+        parser, elements, numbers, parents, _subtree_ends(parents), _positions(parents), kept, tags,
+        _spliced_depths(parents, owners)[kept], [" ".join("".join(parts).split()) for parts in words],
+    )  # fmt: skip
+
+
+def _spliced_depths(parents: list[int], owners: list[int]) -> Int32Array:
+    """Return the depth of each element in the tree of those that stay."""
+    depths = np.zeros(len(parents), np.int32)
+    for number, parent in enumerate(parents):
+        if parent >= 0:
+            depths[number] = depths[parent] + (owners[number] == number)
+    return depths
+
+
+def _subtree_ends(parents: list[int]) -> list[int]:
+    ends = list(range(1, len(parents) + 1))
+    for number in range(len(parents) - 1, 0, -1):
+        ends[parents[number]] = max(ends[parents[number]], ends[number])
+    return ends
+
+
+def _positions(parents: list[int]) -> list[int]:
+    n_children = [0] * (len(parents) + 1)  # the last entry counts the root
+    positions = []
+    for parent in parents:
+        n_children[parent] += 1
+        positions.append(n_children[parent])
+    return positions
