@@ -23,7 +23,8 @@ from treesim_dask.types import Int32Array, Int64Array, UInt16Array, UInt64Array,
 
 MAX_PERIOD = 8  # kinds of siblings in one record; few pages go beyond heading, image, text, price, button, rule
 _NONE = -1
-_HEADINGS = ("dt", "h1", "h2", "h3", "h4", "h5", "h6", "header", "legend", "summary")
+_HEADINGS = np.zeros(N_IDS, np.bool_)
+_HEADINGS[[tag_id(name) for name in ("dt", "h1", "h2", "h3", "h4", "h5", "h6", "header", "legend", "summary")]] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +90,14 @@ def find_regions(
         )
     subtrees = survey_subtrees(tags, depths, exact=similarity == 1)
     labels = label_siblings(tags, subtrees, similarity)
-    runs = _Runs(*_find_runs(labels, subtrees.ends, _heading_nodes(tags), min_records, similarity < 1))
+    runs = _Runs(*_find_runs(tags, labels, subtrees.ends, _HEADINGS, min_records, similarity < 1))
     keys, outer, lone_keys = _place_regions(
-        tags,
-        subtrees.parents,
-        runs.region_parents,
-        runs.region_patterns,
-        runs.region_heads,
-        runs.of_node,
+        tags, subtrees.parents, runs.region_parents, runs.region_patterns, runs.region_heads, runs.of_node,
         runs.pattern_of_node,
-    )
+    )  # fmt: skip
     if similarity < 1:
         runs = _adopt_lone_records(tags, subtrees, runs, keys, lone_keys, similarity)
-    return _join_regions(runs, keys, outer, depths)
+    return _join_regions(runs, keys, outer, depths, min_records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +112,6 @@ class _Runs:
     region_heads: Int64Array  # the first node of the first record
     of_node: Int64Array  # the region a child belongs to by its own label, or -1
     pattern_of_node: Int64Array  # the region a child belongs to by a pattern, or -1
-
-
-def _heading_nodes(tags: UInt16Array) -> NDArray[np.bool_]:
-    is_heading = np.zeros(N_IDS, np.bool_)
-    is_heading[[tag_id(name) for name in _HEADINGS]] = True
-    return is_heading[tags]
 
 
 def _adopt_lone_records(
@@ -141,29 +131,41 @@ def _adopt_lone_records(
     )  # fmt: skip
 
 
-def _join_regions(runs: _Runs, keys: UInt64Array, outer: Int64Array, depths: Int32Array) -> RecordRegions:
-    """Join regions of one key, order their records, and put the regions that cover most first."""
+def _join_regions(
+    runs: _Runs, keys: UInt64Array, outer: Int64Array, depths: Int32Array, min_records: int
+) -> RecordRegions:
+    """Join regions of one key, leave out the small ones, and put those that cover most first."""
     _, first, joined = np.unique(keys, return_index=True, return_inverse=True)
     regions = joined[runs.record_regions]
     n_covered = np.zeros(len(first), np.int64)
     np.add.at(n_covered, regions, runs.ends - runs.starts)
+    is_kept = np.bincount(regions, minlength=len(first)) >= min_records
+    around = _skip_dropped(np.where(outer[first] >= 0, joined[outer[first]], _NONE), is_kept)
     by_cover = np.lexsort((runs.region_heads[first], -n_covered))
-    ranks = np.empty(len(first), np.int64)
-    ranks[by_cover] = np.arange(len(first))
-    order = np.lexsort((runs.starts, ranks[regions]))
-    outer_joined = np.where(outer >= 0, ranks[joined[outer]], _NONE) if len(outer) else outer
+    by_cover = by_cover[is_kept[by_cover]]
+    ranks = np.full(len(first) + 1, _NONE, np.int64)  # the last entry stands for no region
+    ranks[by_cover] = np.arange(len(by_cover))
+    order = np.lexsort((runs.starts, ranks[regions]))[np.count_nonzero(~is_kept[regions]) :]
     return RecordRegions(
-        offsets_of(np.bincount(ranks[regions], minlength=len(first))),
-        runs.starts[order], runs.ends[order], depths[runs.region_heads[first]][by_cover],
-        outer_joined[first][by_cover], n_covered[by_cover],
+        offsets_of(np.bincount(ranks[regions[order]], minlength=len(by_cover))), runs.starts[order], runs.ends[order],
+        depths[runs.region_heads[first]][by_cover], ranks[around[by_cover]], n_covered[by_cover],
     )  # fmt: skip
+
+
+def _skip_dropped(outer: Int64Array, is_kept: NDArray[np.bool_]) -> Int64Array:
+    """Return for each region the nearest kept one around it, or -1."""
+    outer = outer.copy()
+    while (dropped := (outer >= 0) & ~is_kept[outer]).any():
+        outer[dropped] = outer[outer[dropped]]
+    return outer
 
 
 @kernel
 def _find_runs(
-    labels: Int64Array, ends: Int64Array, is_heading: NDArray[np.bool_], min_records: int, near: bool
+    tags: UInt16Array, labels: Int64Array, ends: Int64Array, is_heading: NDArray[np.bool_], min_records: int, near: bool
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]:
     n = len(labels)
+    min_run = 2 if near else min_records  # rows of two cells may join to a region of many
     records = np.empty((2 * n, 3), np.int64)  # region, start, end; a child is in one record of its own and one pattern
     regions = np.empty((n, 3), np.int64)  # parent, pattern, head
     counts = np.zeros(2, np.int64)  # regions and records so far
@@ -177,14 +179,14 @@ def _find_runs(
         if n_runs == 0:
             continue
         for period in range(2, MAX_PERIOD + 1):
-            _add_patterns(parent, runs[:n_runs], period, is_heading, min_records, near, regions, records, counts)
+            _add_patterns(parent, runs[:n_runs], period, tags, is_heading, min_records, near, regions, records, counts)
         for i in range(n_runs):
             if runs[i, 4] == _NONE and near:
                 totals[runs[i, 2]] += runs[i, 3]
         for i in range(n_runs):
             first, end, label, size, pattern = runs[i]
             joins = pattern == _NONE and near  # other siblings may stand between the records of one region
-            if size >= min_records or (joins and totals[label] >= min_records):
+            if size >= min_run or (joins and totals[label] >= min_run):
                 region = label_regions[label] if joins else np.int64(_NONE)
                 if region == _NONE:
                     region = _add_region(regions, counts, parent, pattern, first)
@@ -224,20 +226,20 @@ def _list_runs(parent: int, labels: Int64Array, ends: Int64Array, runs: Int64Arr
 
 @kernel
 def _add_patterns(
-    parent: int, runs: Int64Array, period: int, is_heading: NDArray[np.bool_], min_records: int, near: bool,
-    regions: Int64Array, records: Int64Array, counts: Int64Array,
+    parent: int, runs: Int64Array, period: int, tags: UInt16Array, is_heading: NDArray[np.bool_], min_records: int,
+    near: bool, regions: Int64Array, records: Int64Array, counts: Int64Array,
 ) -> None:  # fmt: skip
     """Add the regions whose records are `period` runs long: the labels come again after so many runs."""
     first = 0
     while first + period < len(runs):
         stop = first
         while stop < len(runs) and runs[stop, 4] == _NONE:
-            if stop >= first + period and not _same_run(runs, stop, stop - period, near):
+            if stop >= first + period and not _same_run(runs, stop, stop - period, tags, near):
                 break
             stop += 1
         turn = first
         for i in range(first, min(first + period, stop)):  # a record begins with its heading, if it has one
-            if is_heading[runs[i, 0]]:
+            if is_heading[tags[runs[i, 0]]]:
                 turn = i
                 break
         n_full = (stop - turn) // period
@@ -254,8 +256,14 @@ def _add_patterns(
 
 
 @kernel
-def _same_run(runs: Int64Array, a: int, b: int, near: bool) -> bool:
-    return runs[a, 2] == runs[b, 2] and (near or runs[a, 3] == runs[b, 3])
+def _same_run(runs: Int64Array, a: int, b: int, tags: UInt16Array, near: bool) -> bool:
+    """Tell whether two runs have one label and one length.
+
+    Near enough is another length where the tag differs from the tag before: a heading with two paragraphs and one
+    with three, but not two kinds of table rows that come as they like.
+    """
+    free = near and tags[runs[a, 0]] != tags[runs[a - 1, 0]]
+    return runs[a, 2] == runs[b, 2] and (free or runs[a, 3] == runs[b, 3])
 
 
 @kernel

@@ -16,6 +16,9 @@ N_RECENT = 8  # labels of a parent that a child is compared with: the ones seen 
 _NONE = -1
 # items by what their tag says, however different they look inside
 _ITEM_TAGS = ("article", "dd", "dt", "li", "option")
+# rows of data with the same number of cells are items too; larger ones rather lay out the page
+_ROW_TAG = tag_id("tr")
+_MAX_ROW_SIZE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,41 @@ def _similar_pairs(
 
 
 @kernel
+def _are_rows(a: int, b: int, tags: UInt16Array, ends: Int64Array, sizes: Int64Array) -> bool:
+    """Tell whether two siblings are table rows of the same number of cells and of moderate size."""
+    if tags[a] != _ROW_TAG or max(sizes[a], sizes[b]) > _MAX_ROW_SIZE:
+        return False
+    return _count_children(a, ends) == _count_children(b, ends) > 1
+
+
+@kernel
+def _count_children(node: int, ends: Int64Array) -> int:
+    n_children = 0
+    child = node + 1
+    while child < ends[node]:
+        n_children += 1
+        child = ends[child]
+    return n_children
+
+
+@kernel
+def _are_alike(
+    a: int, b: int, tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], ends: Int64Array,
+    digests: UInt64Array, is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array, sizes: Int64Array,
+    counts: Int64Array,
+) -> bool:  # fmt: skip
+    """Tell whether two siblings are alike, by their tags or by their branches."""
+    if tags[a] != tags[b]:
+        return False
+    if is_item[tags[a]]:
+        return True
+    enough = similarity
+    if similarity < 1 and _are_rows(a, b, tags, ends, sizes):
+        enough = similarity / 2  # half will do, for the cells are alike already; less makes the header a record
+    return _are_similar(a, b, enough, ends, digests, is_first, branches, stems, sizes, counts)
+
+
+@kernel
 def _label_siblings(
     tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], ends: Int64Array, digests: UInt64Array,
     is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array, sizes: Int64Array,
@@ -218,16 +256,14 @@ def _label_siblings(
         while child < ends[parent]:
             found = n_recent
             for i in range(n_recent):
-                other = latest[i]
-                if tags[other] == tags[child] and (
-                    is_item[tags[child]]
-                    or _are_similar(other, child, similarity, ends, digests, is_first, branches, stems, sizes, counts)
-                    or _are_similar(
-                        labels[other], child, similarity, ends, digests, is_first, branches, stems, sizes, counts
-                    )
-                ):
-                    labels[child] = labels[other]
-                    found = i
+                for other in (latest[i], labels[latest[i]]):
+                    if found == n_recent and _are_alike(
+                        other, child, tags, similarity, is_item,
+                        ends, digests, is_first, branches, stems, sizes, counts,
+                    ):  # fmt: skip
+                        labels[child] = labels[other]
+                        found = i
+                if found < n_recent:
                     break
             if found == n_recent:
                 n_recent = min(n_recent + 1, N_RECENT)

@@ -9,11 +9,14 @@ import numpy as np
 
 from treesim_dask.config import DEFAULT_SPLICED_TAGS
 from treesim_dask.dom.records import RecordRegions, find_regions
+from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.records.fields import record_fields
 from treesim_dask.records.page import Page, read_page
 from treesim_dask.records.selectors import select_exactly
 
 SAMPLE_LENGTH = 80
+_CELL_TAGS = (tag_id("td"), tag_id("th"))
+_MIN_CELL_SIZE = 3  # elements: a cell with an image and a caption is an item of a grid, not a field of a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def find_records(
     html: bytes,
     *,
     min_records: int = 3,
-    similarity: float = 0.5,
+    similarity: float = 0.6,
     min_coverage: float = 0.01,
     spliced_tags: Sequence[str] = DEFAULT_SPLICED_TAGS,
 ) -> list[RecordRegion]:
@@ -85,9 +88,12 @@ def find_records(
     """
     page = read_page(html, spliced_tags)
     found = find_regions(page.tags, page.depths, min_records=min_records, similarity=similarity)
+    body = int(np.argmax(page.tags == tag_id("body")))  # links and metadata in the head are nothing to look at
     chosen: dict[int, RecordRegion] = {}
     for number in range(len(found)):
-        if found.n_covered[number] >= min_coverage * len(page.tags):
+        in_body = found.starts[found.indptr[number]] >= body
+        covers = found.n_covered[number] >= min_coverage * len(page.tags)
+        if in_body and covers and not _are_cells(page, found, number):
             outer = _nearest_chosen(found, number, chosen)
             region = _describe(page, found, number, outer)
             if region is not None:
@@ -101,6 +107,13 @@ def _nearest_chosen(found: RecordRegions, number: int, chosen: dict[int, RecordR
     while outer >= 0 and outer not in chosen:
         outer = int(found.outer[outer])
     return list(chosen).index(outer) if outer >= 0 else None
+
+
+def _are_cells(page: Page, found: RecordRegions, number: int) -> bool:
+    """Tell whether a region is the cells of a table whose rows are records: fields rather than records."""
+    first, last = found.indptr[number], found.indptr[number + 1]
+    is_cell = page.tags[found.starts[first]] in _CELL_TAGS
+    return bool(found.outer[number] >= 0 and is_cell and found.n_covered[number] < _MIN_CELL_SIZE * (last - first))
 
 
 def _describe(page: Page, found: RecordRegions, number: int, outer: int | None) -> RecordRegion | None:

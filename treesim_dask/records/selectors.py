@@ -106,10 +106,9 @@ def _candidates(page: Page, elements: Sequence[int]) -> Iterator[Selector]:
     path = _full_path(page, top)
     for end in ends:
         yield Selector(((*path, *between, end),))
-    if not between:
-        places = [page.positions[element] for element in elements]
-        for end in ends:
-            yield Selector(((*path, replace(end, first=min(places), last=max(places))),))
+    bounded = [_bound(page, step, level) for step, level in zip((*between, target), levels, strict=True)]
+    for end in (*ends, bounded[-1], replace(bounded[-1], classes=())):
+        yield Selector(((*path, *bounded[:-1], end),))
 
 
 def _levels_below_common(page: Page, elements: Sequence[int]) -> tuple[int, list[list[int]]]:
@@ -134,6 +133,12 @@ def _common_step(page: Page, elements: Sequence[int]) -> Step | None:
         return None
     shared = set(_classes(page, elements[0])).intersection(*(_classes(page, element) for element in elements))
     return replace(step, classes=tuple(name for name in _classes(page, elements[0]) if name in shared))
+
+
+def _bound(page: Page, step: Step, elements: Sequence[int]) -> Step:
+    """Bound a step to the positions of its elements, where their parents have other children as well."""
+    places = [page.positions[element] for element in elements]
+    return replace(step, first=min(places), last=max(places))
 
 
 def _named_steps(page: Page, element: int) -> Iterator[Step]:
