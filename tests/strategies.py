@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -36,3 +38,34 @@ def nested_tree(tags, depths):
 
 def freeze_tree(node):
     return node[0], tuple(freeze_tree(child) for child in node[1])
+
+
+@dataclass
+class HtmlNode:
+    """An element of a generated page; its tags are custom ones, which nest in any way."""
+
+    tag: str
+    children: list[HtmlNode]
+
+    @property
+    def n_nodes(self):
+        return 1 + sum(child.n_nodes for child in self.children)
+
+    def __str__(self):
+        return f"<{self.tag}>{''.join(map(str, self.children))}</{self.tag}>"
+
+
+def html_records(tags=("x-a", "x-b", "x-c")):
+    """A record: a small tree of custom elements."""
+    leaves = st.builds(HtmlNode, st.sampled_from(tags), st.just([]))
+    return st.recursive(
+        leaves, lambda inner: st.builds(HtmlNode, st.sampled_from(tags), st.lists(inner, max_size=3)), max_leaves=6
+    )
+
+
+def plant_records(record, n_copies, random):
+    """Put copies of a record into a page with other content; return the page and the number of the first copy's node."""
+    before = "<h1>title</h1>" * random.randrange(2)
+    wrappers = random.randrange(3)
+    html = f"{before}<main>{'<section>' * wrappers}<hr>{str(record) * n_copies}<hr>{'</section>' * wrappers}</main>"
+    return f"{html}<footer>end</footer>", 3 + len(before) // len("<h1>title</h1>") + 1 + wrappers + 1
