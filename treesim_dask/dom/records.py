@@ -91,9 +91,10 @@ def find_regions(
     subtrees = survey_subtrees(tags, depths, exact=similarity == 1)
     labels = label_siblings(tags, subtrees, similarity)
     runs = _Runs(*_find_runs(tags, labels, subtrees.ends, _HEADINGS, min_records, similarity < 1))
+    is_small = np.bincount(runs.record_regions, minlength=len(runs.region_heads)) < min_records
     keys, outer, lone_keys = _place_regions(
         tags, subtrees.parents, runs.region_parents, runs.region_patterns, runs.region_heads, runs.of_node,
-        runs.pattern_of_node,
+        runs.pattern_of_node, is_small,
     )  # fmt: skip
     if similarity < 1:
         runs = _adopt_lone_records(tags, subtrees, runs, keys, lone_keys, similarity)
@@ -289,7 +290,7 @@ def _mix(value: np.uint64) -> np.uint64:
 @kernel
 def _place_regions(
     tags: UInt16Array, parents: Int64Array, region_parents: Int64Array, region_patterns: Int64Array,
-    region_heads: Int64Array, of_node: Int64Array, pattern_of_node: Int64Array,
+    region_heads: Int64Array, of_node: Int64Array, pattern_of_node: Int64Array, is_small: NDArray[np.bool_],
 ) -> tuple[UInt64Array, Int64Array, UInt64Array]:  # fmt: skip
     """Give each region a key of its place: the same below the same path of tags in the records of one region.
 
@@ -305,7 +306,8 @@ def _place_regions(
     for node in range(n):
         tag = np.uint64(tags[node])
         own = of_node[node] if of_node[node] != _NONE else pattern_of_node[node]
-        if own != _NONE:
+        # two of a kind in no other record are no region, so that what they hold is not to be joined
+        if own != _NONE and not (is_small[own] and outer[own] == _NONE):
             around[node] = own
             places[node] = _mix(keys[own] + tag)
         elif node > 0 and around[parents[node]] != _NONE:

@@ -238,7 +238,7 @@ def _are_alike(
         return True
     enough = similarity
     if similarity < 1 and _are_rows(a, b, tags, ends, sizes):
-        enough = similarity / 2  # half will do, for the cells are alike already; less makes the header a record
+        enough = similarity / 3  # a third will do, for the cells are alike already; none makes the header a record
     return _are_similar(a, b, enough, ends, digests, is_first, branches, stems, sizes, counts)
 
 

@@ -9,7 +9,6 @@ from html import escape
 from treesim_dask.records.page import read_page
 from treesim_dask.records.regions import RecordRegion
 
-N_COLOURS = 8
 _COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#e377c2", "#8c564b")
 # nothing from outside and no script runs, whatever the page holds: it may come from anywhere
 _POLICY = (
@@ -27,8 +26,8 @@ tr[data-record]::before { display: table-cell; }
 """
 
 
-def outline_records(html: bytes, regions: Sequence[RecordRegion], *, n_regions: int = N_COLOURS) -> str:
-    """Return the page as one HTML file with the records of its first regions outlined, one colour a region.
+def outline_records(html: bytes, regions: Sequence[RecordRegion], *, n_regions: int = 16) -> str:
+    """Return the page as one HTML file with the records of its first `n_regions` regions outlined and numbered.
 
     Scripts are taken out, and a content security policy keeps the file from loading anything.
 
@@ -58,7 +57,7 @@ def _top_elements(parents: Sequence[int], start: int, end: int) -> list[int]:
 
 
 def _colour(number: int) -> str:
-    return _COLOURS[number % N_COLOURS]
+    return _COLOURS[number % len(_COLOURS)]
 
 
 def _legend(regions: Sequence[RecordRegion]) -> str:
