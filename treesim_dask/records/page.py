@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,8 @@ class Page:
         The spliced tree.
     texts
         The text of each element, that of spliced elements inside it included; empty for most.
+    words, word_owners, word_places
+        The pieces of text in document order; the element each belongs to; how many elements began before it.
     """
 
     parser: LexborHTMLParser
@@ -49,6 +52,9 @@ class Page:
     tags: UInt16Array
     depths: Int32Array
     texts: list[str]
+    words: list[str]
+    word_owners: list[int]
+    word_places: list[int]
 
 
 def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
@@ -66,7 +72,9 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
     elements: list[Any] = []
     parents: list[int] = []
     owners: list[int] = []  # the element, itself or above, that stays in the spliced tree
-    words: list[list[str]] = []
+    words: list[str] = []
+    word_owners: list[int] = []
+    word_places: list[int] = []
     numbers: dict[int, int] = {}
     spliced = frozenset(spliced_tags)
     for node in parser.root.traverse(include_text=True):
@@ -76,15 +84,37 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
             elements.append(node)
             parents.append(parent)
             owners.append(number if node.tag not in spliced or parent < 0 else owners[parent])
-            words.append([])
         elif node.is_text_node and parent >= 0 and elements[parent].tag not in _SILENT:
-            words[owners[parent]].append(node.text_content or "")
+            words.append(node.text_content or "")
+            word_owners.append(owners[parent])
+            word_places.append(len(elements))
     kept = np.array([number for number, owner in enumerate(owners) if owner == number], np.int64)
     tags = np.array([tag_id(elements[number].tag) for number in kept], np.uint16)
     return Page(
         parser, elements, numbers, parents, _subtree_ends(parents), _positions(parents), kept, tags,
-        _spliced_depths(parents, owners)[kept], [" ".join("".join(parts).split()) for parts in words],
+        _spliced_depths(parents, owners)[kept], _join_words(len(elements), words, word_owners),
+        words, word_owners, word_places,
     )  # fmt: skip
+
+
+def text_of(page: Page, start: int, end: int) -> str:
+    """Return the text of a span of elements in document order, white space collapsed.
+
+    Examples
+    --------
+    >>> text_of(read_page(b"<p>one <a>two</a> three</p><p>four</p>", []), 3, 5)
+    'one two three'
+    """
+    first, last = bisect_left(page.word_places, start + 1), bisect_right(page.word_places, end)
+    inside = (page.words[i] for i in range(first, last) if start <= page.word_owners[i] < end)
+    return " ".join(" ".join(inside).split())
+
+
+def _join_words(n_elements: int, words: list[str], owners: list[int]) -> list[str]:
+    pieces: list[list[str]] = [[] for _ in range(n_elements)]
+    for word, owner in zip(words, owners, strict=True):
+        pieces[owner].append(word)
+    return [" ".join("".join(parts).split()) for parts in pieces]
 
 
 def _spliced_depths(parents: list[int], owners: list[int]) -> Int32Array:

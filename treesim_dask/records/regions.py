@@ -11,7 +11,7 @@ from treesim_dask.config import DEFAULT_SPLICED_TAGS
 from treesim_dask.dom.records import RecordRegions, find_regions
 from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.records.fields import record_fields
-from treesim_dask.records.page import Page, read_page
+from treesim_dask.records.page import Page, read_page, text_of
 from treesim_dask.records.selectors import select_exactly
 
 SAMPLE_LENGTH = 80
@@ -131,7 +131,7 @@ def _describe(page: Page, found: RecordRegions, number: int, outer: int | None) 
         xpath=selector.xpath(),
         coverage=float(found.n_covered[number] / len(page.tags)),
         n_siblings=max(len(top) for top in tops),
-        sample=next((text for text in (_text(page, *span) for span in spans) if text), "")[:SAMPLE_LENGTH],
+        sample=next((text for text in (text_of(page, *span) for span in spans) if text), "")[:SAMPLE_LENGTH],
         spans=spans,
         outer=outer,
         fields=fields,
@@ -142,7 +142,3 @@ def _top_elements(page: Page, start: int, end: int) -> list[int]:
     """Return the elements of a record that lie in no other element of it."""
     tops = np.flatnonzero(page.depths[start:end] == page.depths[start]) + start
     return [int(number) for number in page.kept[tops]]
-
-
-def _text(page: Page, start: int, end: int) -> str:
-    return " ".join(text for text in page.texts[start:end] if text)
