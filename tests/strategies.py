@@ -64,7 +64,7 @@ def html_records(tags=("x-a", "x-b", "x-c")):
 
 
 def plant_records(record, n_copies, random):
-    """Put copies of a record into a page with other content; return the page and the number of the first copy's node."""
+    """Put copies of a record into a page with other content; return the page and where the first copy begins."""
     before = "<h1>title</h1>" * random.randrange(2)
     wrappers = random.randrange(3)
     html = f"{before}<main>{'<section>' * wrappers}<hr>{str(record) * n_copies}<hr>{'</section>' * wrappers}</main>"

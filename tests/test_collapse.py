@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from strategies import nested_tree, trees
+
 from treesim_dask.dom.branches import count_branches
 from treesim_dask.dom.collapse import collapse_repeats, digest_subtrees
 from treesim_dask.dom.tree import parse_trees

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
-
 from strategies import html_records, plant_records
+
 from treesim_dask.errors import PageError
 from treesim_dask.records import find_records
 from treesim_dask.records.outline import outline_records
@@ -27,7 +27,8 @@ SHOP = b"""<!DOCTYPE html><title>Shop</title>
  <div class="item"><img src="1.jpg"><h2><a href="/p/1">Red <b>chair</b></a></h2><span class="price">10</span></div>
  <div class="item"><img src="2.jpg"><h2><a href="/p/2">Blue table</a></h2><span class="price">20</span></div>
  <div class="advert"><iframe></iframe></div>
- <div class="item"><img src="3.jpg"><h2><a href="/p/3">Lamp</a></h2><span class="old">40</span><span class="price">30</span></div>
+ <div class="item"><img src="3.jpg"><h2><a href="/p/3">Lamp</a></h2><span class="old">40</span>
+  <span class="price">30</span></div>
  <div class="item"><img src="4.jpg"><h2><a href="/p/4">Shelf</a></h2><span class="price">10</span></div>
 </main><footer><p>the end</p></footer>"""
 

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 from hypothesis import given
-
 from strategies import node_ranges, trees
+
 from treesim_dask.dom.repeats import (
     cut_lengths,
     encode_tree,

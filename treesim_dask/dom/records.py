@@ -188,7 +188,7 @@ def _find_runs(
             first, end, label, size, pattern = runs[i]
             joins = pattern == _NONE and near  # other siblings may stand between the records of one region
             if size >= min_run or (joins and totals[label] >= min_run):
-                region = label_regions[label] if joins else np.int64(_NONE)
+                region = int(label_regions[label]) if joins else _NONE
                 if region == _NONE:
                     region = _add_region(regions, counts, parent, pattern, first)
                     if joins:
@@ -264,14 +264,14 @@ def _same_run(runs: Int64Array, a: int, b: int, tags: UInt16Array, near: bool) -
     with three, but not two kinds of table rows that come as they like.
     """
     free = near and tags[runs[a, 0]] != tags[runs[a - 1, 0]]
-    return runs[a, 2] == runs[b, 2] and (free or runs[a, 3] == runs[b, 3])
+    return bool(runs[a, 2] == runs[b, 2] and (free or runs[a, 3] == runs[b, 3]))
 
 
 @kernel
 def _add_region(regions: Int64Array, counts: Int64Array, parent: int, pattern: int, head: int) -> int:
     regions[counts[0]] = (parent, pattern, head)
     counts[0] += 1
-    return counts[0] - 1
+    return int(counts[0] - 1)
 
 
 @kernel

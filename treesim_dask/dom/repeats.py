@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treesim_dask.dom.suffix_tree import Repeats, build_suffix_tree, find_repeats
 from treesim_dask.dom.vocabulary import TAG_BITS
@@ -100,7 +101,7 @@ def merge_runs(found: RepeatedSequences) -> Int64Array:
     return np.concatenate(([0], inner, [len(found)])).astype(np.int64) if len(found) else np.zeros(1, np.int64)
 
 
-def first_occurrences(found: RepeatedSequences, n_nodes: int) -> np.ndarray:
+def first_occurrences(found: RepeatedSequences, n_nodes: int) -> NDArray[np.bool_]:
     """Mark the nodes left when each repeated sequence is kept once. Shape (n_nodes,), dtype bool.
 
     Examples
@@ -114,7 +115,8 @@ def first_occurrences(found: RepeatedSequences, n_nodes: int) -> np.ndarray:
     edges = np.zeros(n_nodes + 1, np.int64)
     np.add.at(edges, found.starts[repeated], 1)
     np.add.at(edges, found.ends[repeated], -1)
-    return np.cumsum(edges[:-1]) == 0
+    is_left: NDArray[np.bool_] = np.cumsum(edges[:-1]) == 0
+    return is_left
 
 
 @kernel

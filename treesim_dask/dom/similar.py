@@ -189,7 +189,7 @@ def _are_similar(
     n_common = _count_subtree(b, -1, ends, is_first, branches, stems, counts)
     _count_subtree(b, 1, ends, is_first, branches, stems, counts)
     _count_subtree(a, -1, ends, is_first, branches, stems, counts)
-    return 2 * n_common >= similarity * (sizes[a] + sizes[b])
+    return bool(2 * n_common >= similarity * (sizes[a] + sizes[b]))
 
 
 @kernel

@@ -122,7 +122,7 @@ def _find_slot(keys: Int64Array, key: int, steps: Int64Array) -> int:
         steps[0] += 1
         slot = (slot + 1) & mask
     steps[0] += 1
-    return slot
+    return int(slot)
 
 
 @kernel

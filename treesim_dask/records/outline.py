@@ -17,12 +17,13 @@ _POLICY = (
 )
 _STYLE = """
 [data-region] { outline: 3px solid var(--region) !important; outline-offset: -2px; }
-[data-record]::before { content: attr(data-record); background: var(--region); color: #fff; font: bold 11px/1.3 sans-serif;
-  padding: 0 4px; margin-right: 4px; }
+[data-record]::before { content: attr(data-record); background: var(--region); color: #fff;
+  font: bold 11px/1.3 sans-serif; padding: 0 4px; margin-right: 4px; }
 tr[data-record]::before { display: table-cell; }
 #treesim-legend { all: initial; display: block; font: 13px/1.5 sans-serif; background: #fff; color: #000;
   border-bottom: 3px solid #000; padding: 8px; }
-#treesim-legend div { all: initial; display: block; font: inherit; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+#treesim-legend div { all: initial; display: block; font: inherit; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }
 """
 
 
@@ -46,8 +47,8 @@ def outline_records(html: bytes, regions: Sequence[RecordRegion], *, n_regions: 
                 attributes["data-region"] = str(number + 1)
                 attributes["style"] = f"--region:{_colour(number)};{attributes.get('style') or ''}"
             page.elements[start].attrs["data-record"] = f"{number + 1}.{place + 1}"
-    for element in page.parser.css("script, base, meta[http-equiv], noscript, link, iframe"):
-        element.decompose()
+    for node in page.parser.css("script, base, meta[http-equiv], noscript, link, iframe"):
+        node.decompose()
     return _insert(page.parser.html or "", _legend(regions[:n_regions]))
 
 
