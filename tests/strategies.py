@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from hypothesis import strategies as st
@@ -69,3 +70,23 @@ def plant_records(record, n_copies, random):
     wrappers = random.randrange(3)
     html = f"{before}<main>{'<section>' * wrappers}<hr>{str(record) * n_copies}<hr>{'</section>' * wrappers}</main>"
     return f"{html}<footer>end</footer>", 3 + len(before) // len("<h1>title</h1>") + 1 + wrappers + 1
+
+
+_SHOP_PARTS = ("<ul><li></li></ul>", "<button></button>", "<p><span></span></p>", "<span></span>", "<a><img></a>")
+_SHOP_FRAMES = ("<nav><a></a><a></a></nav>", "<aside><form><input></form></aside>", "<table><tr><td></table>")
+
+
+def shop_page(template, n_items, random):
+    """A page of one of 60 similar shops: the template says which two parts end an item and what stands below the list.
+
+    Items have optional parts: most a rating, some a badge.
+    """
+    tail = list(permutations(_SHOP_PARTS, 2))[template % 20]
+    frame = _SHOP_FRAMES[template // 20]
+    rating, badge = "<div>" + "<svg></svg>" * 4 + "</div>", "<label></label>"
+    items = (
+        "<div><img><h2><a></a></h2><p></p>" + (rating if random.random() < 0.7 else "") + "".join(tail)
+        + (badge if random.random() < 0.2 else "") + "</div>"
+        for _ in range(n_items)
+    )  # fmt: skip
+    return f"<header><h1></h1></header><main>{''.join(items)}</main>{frame}<footer><p></p></footer>".encode()

@@ -66,8 +66,7 @@ def survey_subtrees(tags: UInt16Array, depths: Int32Array, *, exact: bool) -> Su
         is_first = np.ones(len(tags), np.bool_)
     parents, ends = _link_nodes(depths)
     keys = _collapsed_branches(tags, parents, ends, is_first)
-    stems = keys >> TAG_BITS << TAG_BITS
-    _, numbers = np.unique(np.concatenate((keys, stems)), return_inverse=True)
+    numbers = _number_keys(np.concatenate((keys, keys >> TAG_BITS << TAG_BITS)))
     sizes = _collapsed_sizes(parents, is_first)
     return Subtrees(parents, ends, digests, is_first, numbers[: len(tags)], numbers[len(tags) :], sizes)
 
@@ -144,6 +143,26 @@ def _collapsed_branches(
         if is_first[node]:
             following[parents[node]] = tags[node]
     return branches
+
+
+@kernel
+def _number_keys(keys: Int64Array) -> Int64Array:
+    """Number keys from 0 in the order they come, equal keys alike; a table of slots, since sorting takes longer."""
+    mask = (1 << (int(np.log2(len(keys) + 1)) + 2)) - 1
+    table = np.full(mask + 1, _NONE, np.int64)
+    first_numbers = np.empty(mask + 1, np.int64)
+    numbers = np.empty(len(keys), np.int64)
+    n_numbers = 0
+    for i in range(len(keys)):
+        slot = (keys[i] * 0x9E3779B1 >> 16) & mask
+        while table[slot] != _NONE and table[slot] != keys[i]:
+            slot = (slot + 1) & mask
+        if table[slot] == _NONE:
+            table[slot] = keys[i]
+            first_numbers[slot] = n_numbers
+            n_numbers += 1
+        numbers[i] = first_numbers[slot]
+    return numbers
 
 
 @kernel
@@ -268,7 +287,8 @@ def _label_siblings(
             if found == n_recent:
                 n_recent = min(n_recent + 1, N_RECENT)
                 found = n_recent - 1
-            latest[1 : found + 1] = latest[:found].copy()
+            for i in range(found, 0, -1):
+                latest[i] = latest[i - 1]
             latest[0] = child
             child = ends[child]
     return labels
