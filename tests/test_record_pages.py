@@ -92,6 +92,18 @@ def test_the_outline_marks_each_record_and_loads_nothing():
     assert parser.head.child.next.attributes["content"].startswith("default-src 'none'")
 
 
+def test_a_class_makes_up_for_optional_parts():
+    items = [
+        "<h2>a{0}</h2><p>b{0}</p>",
+        "<h2>a{0}</h2><p>b{0}</p><i>c</i><svg></svg>",
+        "<h2>a{0}</h2><u>d</u><label>e</label>",
+    ]
+    html = "".join(f"<div class='item n{i}'>{items[i % 3].format(i)}</div>" for i in range(9))
+    assert find_records(html.encode())[0].css == "div.item"
+    assert find_records(html.encode())[0].n_records == 9
+    assert max(region.n_records for region in find_records(html.replace("item", "").encode())) < 9
+
+
 def test_links_in_the_head_are_no_records():
     assert find_records(b"<link href=a><link href=b><link href=c><p>text") == []
 

@@ -2,7 +2,8 @@
 
 Seen from the leaves up, a subtree that equals an earlier sibling's, both already collapsed, is left out. So records
 need not follow each other without a break, a list inside a record may have any length, and of records with an
-optional child one of each kind stays.
+optional child one of each kind stays. A childless node says little alone: it is left out only if it equals the
+sibling before it, or if the same two have followed each other before.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def collapse_repeats(trees: TreeBatch) -> TreeBatch:
-    """Keep the first of all equal subtrees of one parent, the subtrees themselves collapsed before they are compared.
+    """Keep the first of equal subtrees of one parent, the subtrees themselves collapsed before they are compared.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def digest_subtrees(trees: TreeBatch, *, skip_repeats: bool) -> tuple[UInt64Arra
     Returns
     -------
     digests, is_first
-        Shape (n_nodes,), dtype uint64 and bool: whether no earlier sibling has the same digest.
+        Shape (n_nodes,), dtype uint64 and bool: whether the node stays when repeated siblings are left out.
 
     Examples
     --------
@@ -97,6 +98,7 @@ def _digest(
     digests = tags.astype(np.uint64) * _STEP
     is_first = np.ones(len(tags), np.bool_)
     open_nodes = np.empty(depths.max() + 2 if len(depths) else 1, np.int64)
+    before = np.zeros(len(open_nodes) + 1, np.uint64)  # the digest of the sibling before, at each depth
     largest = np.diff(indptr).max() if len(indptr) > 1 else 0
     seen = np.empty(1 << (int(np.log2(largest + 1)) + 2), np.uint64)  # at most half full
     stamps = np.full(len(seen), -1, np.int64)
@@ -110,13 +112,18 @@ def _digest(
                 digests[ended] = _mix(digests[ended])
                 if n_open > 0:
                     above = open_nodes[n_open - 1]
-                    key = _mix(digests[ended] ^ np.uint64(above) * _STEP)
-                    is_first[ended] = _is_new(seen, stamps, key, page)
+                    key = digests[ended] ^ np.uint64(above) * _STEP
+                    if ended == node - 1:  # childless: known only together with the sibling before
+                        key += before[n_open] * _SECOND
+                    repeats = ended == node - 1 and before[n_open] == digests[ended]
+                    is_first[ended] = not repeats and _is_new(seen, stamps, _mix(key), page)
+                    before[n_open] = digests[ended]
                     if is_first[ended] or not skip_repeats:
                         digests[above] = _mix(digests[above] + _STEP) + digests[ended] * _FIRST
             if node < indptr[page + 1]:
                 open_nodes[depth] = node
                 n_open = depth + 1
+                before[n_open] = 0
     return digests, is_first
 
 

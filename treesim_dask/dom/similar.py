@@ -37,6 +37,8 @@ class Subtrees:
         Shape (n_nodes,), dtype int64: number of the node's binary branch in the collapsed tree, next sibling included.
     stems
         Shape (n_nodes,), dtype int64: number of the branch without the next sibling, for the root of a record.
+    kinds
+        Shape (n_nodes,), dtype int64: what else is known of a node, such as its class; 0 for nothing.
     sizes
         Shape (n_nodes,), dtype int64: nodes of the collapsed subtree.
     """
@@ -48,9 +50,10 @@ class Subtrees:
     branches: Int64Array
     stems: Int64Array
     sizes: Int64Array
+    kinds: Int64Array
 
 
-def survey_subtrees(tags: UInt16Array, depths: Int32Array, *, exact: bool) -> Subtrees:
+def survey_subtrees(tags: UInt16Array, depths: Int32Array, *, exact: bool, kinds: Int64Array | None = None) -> Subtrees:
     """Measure the subtrees of one tree, collapsed before they are compared unless `exact`.
 
     Examples
@@ -68,7 +71,8 @@ def survey_subtrees(tags: UInt16Array, depths: Int32Array, *, exact: bool) -> Su
     keys = _collapsed_branches(tags, parents, ends, is_first)
     numbers = _number_keys(np.concatenate((keys, keys >> TAG_BITS << TAG_BITS)))
     sizes = _collapsed_sizes(parents, is_first)
-    return Subtrees(parents, ends, digests, is_first, numbers[: len(tags)], numbers[len(tags) :], sizes)
+    kinds = np.zeros(len(tags), np.int64) if kinds is None else kinds
+    return Subtrees(parents, ends, digests, is_first, numbers[: len(tags)], numbers[len(tags) :], sizes, kinds)
 
 
 def label_siblings(tags: UInt16Array, subtrees: Subtrees, similarity: float) -> Int64Array:
@@ -94,7 +98,7 @@ def label_siblings(tags: UInt16Array, subtrees: Subtrees, similarity: float) -> 
     is_item = np.zeros(N_IDS, np.bool_)
     if similarity < 1:
         is_item[[tag_id(name) for name in _ITEM_TAGS]] = True
-    return _label_siblings(tags, similarity, is_item, *_columns(subtrees))
+    return _label_siblings(tags, similarity, is_item, subtrees.kinds, *_columns(subtrees))
 
 
 def similar_pairs(tags: UInt16Array, subtrees: Subtrees, pairs: Int64Array, similarity: float) -> NDArray[np.bool_]:
@@ -246,9 +250,9 @@ def _count_children(node: int, ends: Int64Array) -> int:
 
 @kernel
 def _are_alike(
-    a: int, b: int, tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], ends: Int64Array,
-    digests: UInt64Array, is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array, sizes: Int64Array,
-    counts: Int64Array,
+    a: int, b: int, tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], kinds: Int64Array,
+    ends: Int64Array, digests: UInt64Array, is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array,
+    sizes: Int64Array, counts: Int64Array,
 ) -> bool:  # fmt: skip
     """Tell whether two siblings are alike, by their tags or by their branches."""
     if tags[a] != tags[b]:
@@ -256,15 +260,15 @@ def _are_alike(
     if is_item[tags[a]]:
         return True
     enough = similarity
-    if similarity < 1 and _are_rows(a, b, tags, ends, sizes):
-        enough = similarity / 3  # a third will do, for the cells are alike already; none makes the header a record
+    if similarity < 1 and (kinds[a] == kinds[b] != 0 or _are_rows(a, b, tags, ends, sizes)):
+        enough = similarity / 3  # a third will do with so much alike already; none makes a table's header a record
     return _are_similar(a, b, enough, ends, digests, is_first, branches, stems, sizes, counts)
 
 
 @kernel
 def _label_siblings(
-    tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], ends: Int64Array, digests: UInt64Array,
-    is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array, sizes: Int64Array,
+    tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], kinds: Int64Array, ends: Int64Array,
+    digests: UInt64Array, is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array, sizes: Int64Array,
 ) -> Int64Array:  # fmt: skip
     labels = np.arange(len(tags))
     counts = np.zeros(2 * len(tags), np.int64)
@@ -277,7 +281,7 @@ def _label_siblings(
             for i in range(n_recent):
                 for other in (latest[i], labels[latest[i]]):
                     if found == n_recent and _are_alike(
-                        other, child, tags, similarity, is_item,
+                        other, child, tags, similarity, is_item, kinds,
                         ends, digests, is_first, branches, stems, sizes, counts,
                     ):  # fmt: skip
                         labels[child] = labels[other]

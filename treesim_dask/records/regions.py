@@ -13,6 +13,7 @@ from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.records.fields import record_fields
 from treesim_dask.records.page import Page, read_page, text_of
 from treesim_dask.records.selectors import select_exactly
+from treesim_dask.types import Int64Array
 
 SAMPLE_LENGTH = 80
 _CELL_TAGS = (tag_id("td"), tag_id("th"))
@@ -87,7 +88,9 @@ def find_records(
     {'a': ['One', 'Two', 'Three'], 'a href': ['/1', '/2', '/3']}
     """
     page = read_page(html, spliced_tags)
-    found = find_regions(page.tags, page.depths, min_records=min_records, similarity=similarity)
+    found = find_regions(
+        page.tags, page.depths, min_records=min_records, similarity=similarity, kinds=_class_numbers(page)
+    )
     body = int(np.argmax(page.tags == tag_id("body")))  # links and metadata in the head are nothing to look at
     chosen: dict[int, RecordRegion] = {}
     for number in range(len(found)):
@@ -99,6 +102,17 @@ def find_records(
             if region is not None:
                 chosen[number] = region
     return list(chosen.values())
+
+
+def _class_numbers(page: Page) -> Int64Array:
+    """Number the nodes of the spliced tree by the first class that is no name of a single element, 0 for none."""
+    numbers: dict[str, int] = {"": 0}
+    kinds = np.zeros(len(page.kept), np.int64)
+    for node, element in enumerate(page.kept.tolist()):
+        names = (page.elements[element].attributes.get("class") or "").split()
+        name = next((name for name in names if not any(character.isdigit() for character in name)), "")
+        kinds[node] = numbers.setdefault(name, len(numbers))
+    return kinds
 
 
 def _nearest_chosen(found: RecordRegions, number: int, chosen: dict[int, RecordRegion]) -> int | None:
