@@ -79,7 +79,7 @@ def find_regions(
         coefficient of their binary branches, lists inside them collapsed. Other siblings may then stand in between.
     kinds
         Shape (n_nodes,), dtype int64: what else is known of each node, such as a number for its class; 0 for nothing.
-        Siblings of one kind need be a third as similar.
+        Siblings of one kind need be half as similar, unless they are large.
 
     Returns
     -------

@@ -16,9 +16,10 @@ N_RECENT = 8  # labels of a parent that a child is compared with: the ones seen 
 _NONE = -1
 # items by what their tag says, however different they look inside
 _ITEM_TAGS = ("article", "dd", "dt", "li", "option")
-# rows of data with the same number of cells are items too; larger ones rather lay out the page
+# so are, with less similarity than others, rows with the same number of cells and siblings of the same kind;
+# larger ones rather are sections of the page
 _ROW_TAG = tag_id("tr")
-_MAX_ROW_SIZE = 40
+_MAX_ITEM_SIZE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +232,9 @@ def _similar_pairs(
 
 
 @kernel
-def _are_rows(a: int, b: int, tags: UInt16Array, ends: Int64Array, sizes: Int64Array) -> bool:
-    """Tell whether two siblings are table rows of the same number of cells and of moderate size."""
-    if tags[a] != _ROW_TAG or max(sizes[a], sizes[b]) > _MAX_ROW_SIZE:
-        return False
-    return _count_children(a, ends) == _count_children(b, ends) > 1
+def _are_rows(a: int, b: int, tags: UInt16Array, ends: Int64Array) -> bool:
+    """Tell whether two siblings are table rows of the same number of cells."""
+    return tags[a] == _ROW_TAG and _count_children(a, ends) == _count_children(b, ends) > 1
 
 
 @kernel
@@ -260,8 +259,11 @@ def _are_alike(
     if is_item[tags[a]]:
         return True
     enough = similarity
-    if similarity < 1 and (kinds[a] == kinds[b] != 0 or _are_rows(a, b, tags, ends, sizes)):
-        enough = similarity / 3  # a third will do with so much alike already; none makes a table's header a record
+    if similarity < 1 and max(sizes[a], sizes[b]) <= _MAX_ITEM_SIZE:
+        if _are_rows(a, b, tags, ends):
+            enough = similarity / 3  # a third will do, for the cells are alike already; none makes the header a record
+        elif kinds[a] == kinds[b] != 0:
+            enough = similarity / 2
     return _are_similar(a, b, enough, ends, digests, is_first, branches, stems, sizes, counts)
 
 
