@@ -16,6 +16,7 @@ from treesim_dask.records.selectors import select_exactly
 from treesim_dask.types import Int64Array
 
 SAMPLE_LENGTH = 80
+Spans = tuple[tuple[int, int], ...]
 _CELL_TAGS = (tag_id("td"), tag_id("th"))
 _MIN_CELL_SIZE = 3  # elements: a cell with an image and a caption is an item of a grid, not a field of a row
 
@@ -32,7 +33,8 @@ class RecordRegion:
         Each selects the first element of every record and nothing else; the whole record where a record is one
         element. The XPath is for the HTML5 tree of the page, as browsers build it.
     coverage
-        Share of the page's elements, spliced ones not counted, that lie in the records.
+        Share of the page's elements (spliced ones not counted) or of its text that lies in the records, whichever is
+        larger: a menu has many elements, a list of reviews much text.
     n_siblings
         Most elements that stand side by side in one record: 1 where each record is one element.
     sample
@@ -91,17 +93,23 @@ def find_records(
     found = find_regions(
         page.tags, page.depths, min_records=min_records, similarity=similarity, kinds=_class_numbers(page)
     )
-    body = int(np.argmax(page.tags == tag_id("body")))  # links and metadata in the head are nothing to look at
-    chosen: dict[int, RecordRegion] = {}
-    for number in range(len(found)):
-        in_body = found.starts[found.indptr[number]] >= body
-        covers = found.n_covered[number] >= min_coverage * len(page.tags)
-        if in_body and covers and not _are_cells(page, found, number):
-            outer = _nearest_chosen(found, number, chosen)
-            region = _describe(page, found, number, outer)
-            if region is not None:
-                chosen[number] = region
-    return list(chosen.values())
+    spans = {i: _element_spans(page, found, i) for i in range(len(found)) if _is_worth_a_look(page, found, i)}
+    coverage = {i: _coverage(page, found, i, spans[i]) for i in spans}
+    fields = {i: record_fields(page, spans[i]) for i in spans if coverage[i] >= min_coverage}
+    chosen = sorted((i for i in fields if fields[i]), key=lambda i: -coverage[i])
+    return [
+        RecordRegion(
+            n_records=len(spans[i]),
+            **_select(page, spans[i]),
+            coverage=coverage[i],
+            n_siblings=_most_siblings(page, spans[i]),
+            sample=next((text for text in (text_of(page, *span) for span in spans[i]) if text), "")[:SAMPLE_LENGTH],
+            spans=spans[i],
+            outer=_place_of_outer(found, i, chosen),
+            fields=fields[i],
+        )
+        for i in chosen
+    ]
 
 
 def _class_numbers(page: Page) -> Int64Array:
@@ -115,44 +123,48 @@ def _class_numbers(page: Page) -> Int64Array:
     return kinds
 
 
-def _nearest_chosen(found: RecordRegions, number: int, chosen: dict[int, RecordRegion]) -> int | None:
-    """Return the place in the list of the innermost chosen region around this one."""
+def _is_worth_a_look(page: Page, found: RecordRegions, number: int) -> bool:
+    """Leave out what stands in the head of the page, and the cells of a table whose rows are records."""
+    first, last = found.indptr[number], found.indptr[number + 1]
+    if found.starts[first] < np.argmax(page.tags == tag_id("body")):
+        return False
+    is_cell = page.tags[found.starts[first]] in _CELL_TAGS
+    is_small = found.n_covered[number] < _MIN_CELL_SIZE * (last - first)
+    return not (found.outer[number] >= 0 and is_cell and is_small)
+
+
+def _element_spans(page: Page, found: RecordRegions, number: int) -> Spans:
+    """Turn the node ranges of a region into ranges of the page's elements."""
+    spans = []
+    for i in range(found.indptr[number], found.indptr[number + 1]):
+        start, end = found.starts[i], found.ends[i]
+        tops = np.flatnonzero(page.depths[start:end] == page.depths[start]) + start
+        spans.append((int(page.kept[start]), page.ends[page.kept[tops[-1]]]))
+    return tuple(spans)
+
+
+def _coverage(page: Page, found: RecordRegions, number: int, spans: Spans) -> float:
+    """Return the share of the page's nodes or of its text in the records, whichever is larger."""
+    n_letters = sum(len(text) for start, end in spans for text in page.texts[start:end])
+    of_nodes = float(found.n_covered[number]) / len(page.tags)
+    return max(of_nodes, n_letters / max(1, sum(map(len, page.texts))))
+
+
+def _place_of_outer(found: RecordRegions, number: int, chosen: list[int]) -> int | None:
+    """Return the place among the chosen of the innermost region around this one."""
     outer = int(found.outer[number])
     while outer >= 0 and outer not in chosen:
         outer = int(found.outer[outer])
-    return list(chosen).index(outer) if outer >= 0 else None
+    return chosen.index(outer) if outer >= 0 else None
 
 
-def _are_cells(page: Page, found: RecordRegions, number: int) -> bool:
-    """Tell whether a region is the cells of a table whose rows are records: fields rather than records."""
-    first, last = found.indptr[number], found.indptr[number + 1]
-    is_cell = page.tags[found.starts[first]] in _CELL_TAGS
-    return bool(found.outer[number] >= 0 and is_cell and found.n_covered[number] < _MIN_CELL_SIZE * (last - first))
-
-
-def _describe(page: Page, found: RecordRegions, number: int, outer: int | None) -> RecordRegion | None:
-    """Make a region out of node ranges; None where its records hold nothing to read or follow."""
-    records = range(found.indptr[number], found.indptr[number + 1])
-    tops = [_top_elements(page, found.starts[i], found.ends[i]) for i in records]
-    spans = tuple((top[0], page.ends[top[-1]]) for top in tops)
-    fields = record_fields(page, spans)
-    if not fields:
-        return None
+def _select(page: Page, spans: Spans) -> dict[str, str]:
     selector = select_exactly(page, [start for start, _ in spans])
-    return RecordRegion(
-        n_records=len(spans),
-        css=selector.css(),
-        xpath=selector.xpath(),
-        coverage=float(found.n_covered[number] / len(page.tags)),
-        n_siblings=max(len(top) for top in tops),
-        sample=next((text for text in (text_of(page, *span) for span in spans) if text), "")[:SAMPLE_LENGTH],
-        spans=spans,
-        outer=outer,
-        fields=fields,
+    return {"css": selector.css(), "xpath": selector.xpath()}
+
+
+def _most_siblings(page: Page, spans: Spans) -> int:
+    """Return how many elements of a record stand side by side, at most."""
+    return max(
+        sum(page.parents[element] == page.parents[start] for element in range(start, end)) for start, end in spans
     )
-
-
-def _top_elements(page: Page, start: int, end: int) -> list[int]:
-    """Return the elements of a record that lie in no other element of it."""
-    tops = np.flatnonzero(page.depths[start:end] == page.depths[start]) + start
-    return [int(number) for number in page.kept[tops]]

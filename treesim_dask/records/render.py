@@ -19,7 +19,7 @@ def format_regions(regions: Sequence[RecordRegion]) -> str:
     --------
     >>> from treesim_dask.records import find_records
     >>> print(format_regions(find_records(b"<ul><li>One<li>Two<li>Three</ul>")))
-    1  3 records, 43 % of the page: One
+    1  3 records, 100 % of the page: One
        css    body > ul:nth-child(1) > li
        xpath  //body/*[1][self::ul]/li
     """
