@@ -98,6 +98,15 @@ def print_against_report() -> None:
         print(f"{name:<42}{1e3 * seconds:>8.2f} ms {REPORT_SECONDS / seconds:>8.0f} times faster")
 
 
+def print_largest() -> None:
+    """Print how long a very large page takes with everything: parsing, regions, selectors and values."""
+    html = listing_page(SIZES[-1])
+    start = time.perf_counter()
+    regions = find_records(html, min_coverage=0.0001)
+    seconds = time.perf_counter() - start
+    print(f"\n{SIZES[-1]} nodes: {len(regions)} regions with selectors and values in {seconds:.1f} s")
+
+
 def _parse_and_find(html: bytes) -> object:
     tree = parse_trees([html])
     return find_regions(tree.tags, tree.depths, similarity=0.6)
@@ -106,3 +115,4 @@ def _parse_and_find(html: bytes) -> object:
 if __name__ == "__main__":
     print_growth()
     print_against_report()
+    print_largest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,8 @@ class Page:
         The spliced tree.
     texts
         The text of each element, that of spliced elements inside it included; empty for most.
+    lone_names
+        Ids (``#name``) and classes (``.name``) in lower case that one element of the page has.
     words, word_owners, word_places
         The pieces of text in document order; the element each belongs to; how many elements began before it.
     """
@@ -52,6 +55,7 @@ class Page:
     tags: UInt16Array
     depths: Int32Array
     texts: list[str]
+    lone_names: frozenset[str]
     words: list[str]
     word_owners: list[int]
     word_places: list[int]
@@ -93,7 +97,7 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
     return Page(
         parser, elements, numbers, parents, _subtree_ends(parents), _positions(parents), kept, tags,
         _spliced_depths(parents, owners)[kept], _join_words(len(elements), words, word_owners),
-        words, word_owners, word_places,
+        _lone_names(elements), words, word_owners, word_places,
     )  # fmt: skip
 
 
@@ -108,6 +112,15 @@ def text_of(page: Page, start: int, end: int) -> str:
     first, last = bisect_left(page.word_places, start + 1), bisect_right(page.word_places, end)
     inside = (page.words[i] for i in range(first, last) if start <= page.word_owners[i] < end)
     return " ".join(" ".join(inside).split())
+
+
+def _lone_names(elements: list[Any]) -> frozenset[str]:
+    counts: Counter[str] = Counter()
+    for element in elements:
+        attributes = element.attributes
+        names = {f".{name.lower()}" for name in (attributes.get("class") or "").split()}
+        counts.update(names | {f"#{(attributes.get('id') or '').lower()}"})
+    return frozenset(name for name, count in counts.items() if count == 1 and name != "#")
 
 
 def _join_words(n_elements: int, words: list[str], owners: list[int]) -> list[str]:

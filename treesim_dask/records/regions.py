@@ -13,7 +13,7 @@ from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.records.fields import record_fields
 from treesim_dask.records.page import Page, read_page, text_of
 from treesim_dask.records.selectors import select_exactly
-from treesim_dask.types import Int64Array
+from treesim_dask.types import Int64Array, offsets_of
 
 SAMPLE_LENGTH = 80
 Spans = tuple[tuple[int, int], ...]
@@ -93,15 +93,17 @@ def find_records(
     found = find_regions(
         page.tags, page.depths, min_records=min_records, similarity=similarity, kinds=_class_numbers(page)
     )
-    spans = {i: _element_spans(page, found, i) for i in range(len(found)) if _is_worth_a_look(page, found, i)}
-    coverage = {i: _coverage(page, found, i, spans[i]) for i in spans}
+    body = int(np.argmax(page.tags == tag_id("body")))
+    letters = offsets_of(np.array([len(text) for text in page.texts], np.int64))
+    spans = {i: _element_spans(page, found, i) for i in range(len(found)) if _is_worth_a_look(page, found, i, body)}
+    coverage = {i: max(found.n_covered[i] / len(page.tags), _text_share(letters, spans[i])) for i in spans}
     fields = {i: record_fields(page, spans[i]) for i in spans if coverage[i] >= min_coverage}
     chosen = sorted((i for i in fields if fields[i]), key=lambda i: -coverage[i])
     return [
         RecordRegion(
             n_records=len(spans[i]),
             **_select(page, spans[i]),
-            coverage=coverage[i],
+            coverage=float(coverage[i]),
             n_siblings=_most_siblings(page, spans[i]),
             sample=next((text for text in (text_of(page, *span) for span in spans[i]) if text), "")[:SAMPLE_LENGTH],
             spans=spans[i],
@@ -123,10 +125,10 @@ def _class_numbers(page: Page) -> Int64Array:
     return kinds
 
 
-def _is_worth_a_look(page: Page, found: RecordRegions, number: int) -> bool:
-    """Leave out what stands in the head of the page, and the cells of a table whose rows are records."""
+def _is_worth_a_look(page: Page, found: RecordRegions, number: int, body: int) -> bool:
+    """Leave out what stands before the body, and the cells of a table whose rows are records."""
     first, last = found.indptr[number], found.indptr[number + 1]
-    if found.starts[first] < np.argmax(page.tags == tag_id("body")):
+    if found.starts[first] < body:
         return False
     is_cell = page.tags[found.starts[first]] in _CELL_TAGS
     is_small = found.n_covered[number] < _MIN_CELL_SIZE * (last - first)
@@ -143,11 +145,10 @@ def _element_spans(page: Page, found: RecordRegions, number: int) -> Spans:
     return tuple(spans)
 
 
-def _coverage(page: Page, found: RecordRegions, number: int, spans: Spans) -> float:
-    """Return the share of the page's nodes or of its text in the records, whichever is larger."""
-    n_letters = sum(len(text) for start, end in spans for text in page.texts[start:end])
-    of_nodes = float(found.n_covered[number]) / len(page.tags)
-    return max(of_nodes, n_letters / max(1, sum(map(len, page.texts))))
+def _text_share(letters: Int64Array, spans: Spans) -> float:
+    """Return the share of the page's letters in the records; `letters` are offsets of the elements' own texts."""
+    bounds = np.array(spans)
+    return float((letters[bounds[:, 1]] - letters[bounds[:, 0]]).sum() / max(1, letters[-1]))
 
 
 def _place_of_outer(found: RecordRegions, number: int, chosen: list[int]) -> int | None:

@@ -2,6 +2,7 @@
 
 The XPath is for the tree an HTML5 parser makes: lexbor's, and that of browsers. Parsers with other rules for broken
 markup (libxml2, behind lxml's own HTML parser) may build another tree, where a path of positions selects others.
+So may a browser that runs scripts, on the few pages whose head holds a ``noscript`` with images or the like.
 """
 
 from __future__ import annotations
@@ -151,13 +152,13 @@ def _named_steps(page: Page, element: int) -> Iterator[Step]:
 
 
 def _full_path(page: Page, element: int) -> tuple[Step, ...]:
-    """Return the path of positions from the body, the root, or an element with an id of its own."""
+    """Return the path of positions from the body, the root, or an element with an id or class of its own."""
     path: list[Step] = []
     while True:
         step = _step(page, element)
-        name = _id(page, element)
-        if name and select_css(page, Step("", id=name).css()) == {element}:
-            return (replace(step, id=name), *path)
+        for named in _named_steps(page, element):
+            if page.lone_names.intersection((f"#{named.id.lower()}", *(f".{name.lower()}" for name in named.classes))):
+                return (named, *path)
         if page.parents[element] < 0 or step.tag == "body":
             return (step, *path)
         path.insert(0, replace(step, first=page.positions[element], last=page.positions[element]))
