@@ -82,7 +82,7 @@ def select_exactly(page: Page, elements: Sequence[int]) -> Selector:
     for selector in _candidates(page, elements):
         if select_css(page, selector.css()) == wanted and select_xpath(page, selector.xpath()) == wanted:
             return selector
-    return Selector(tuple(_full_path(page, element) for element in elements))
+    return _select_by_parent(page, elements)
 
 
 def select_css(page: Page, css: str) -> set[int]:
@@ -112,6 +112,34 @@ def _candidates(page: Page, elements: Sequence[int]) -> Iterator[Selector]:
         yield Selector(((*path, *bounded[:-1], end),))
 
 
+def _select_by_parent(page: Page, elements: Sequence[int]) -> Selector:
+    """Return a selector with one path a parent where a range of its children will do, else one an element."""
+    groups: dict[int, list[int]] = {}
+    for element in elements:
+        groups.setdefault(page.parents[element], []).append(element)
+    paths: list[tuple[Step, ...]] = []
+    for parent, group in groups.items():
+        step = _common_step(page, group)
+        if len(group) > 1 and step is not None:
+            step = replace(_bound(page, step, group), classes=())
+            if _children_within(page, parent, step) == group:
+                paths.append((*_full_path(page, parent), step))
+                continue
+        paths.extend(_full_path(page, element) for element in group)
+    return Selector(tuple(paths))
+
+
+def _children_within(page: Page, parent: int, step: Step) -> list[int]:
+    """Return the children of an element with the tag and in the bounds of a step."""
+    children = []
+    child = parent + 1
+    while child < page.ends[parent]:
+        if step.first <= page.positions[child] <= step.last and page.elements[child].tag == step.tag:
+            children.append(child)
+        child = page.ends[child]
+    return children
+
+
 def _levels_below_common(page: Page, elements: Sequence[int]) -> tuple[int, list[list[int]]]:
     """Return the lowest common ancestor of some elements, and the elements of each level on the ways down to them.
 
@@ -120,7 +148,7 @@ def _levels_below_common(page: Page, elements: Sequence[int]) -> tuple[int, list
     levels = [sorted(set(elements))]
     while True:
         above = sorted({page.parents[element] for element in levels[0]})
-        if above[0] < 0 or any(element in levels[0] for element in above):
+        if above[0] < 0 or not set(above).isdisjoint(levels[0]):
             return 0, []
         if len(above) == 1:
             return above[0], levels
