@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "treesim_dask"
 LAYERS = [
     {"errors", "types", "config", "kernels", "mixing"},
     {"crawl", "dom", "hashing", "index", "demo"},
-    {"query"},
+    {"query", "records"},
     {"dataflow", "clients"},
     {"builder", "api"},
     {"cli", "__main__"},

@@ -118,9 +118,7 @@ def test_build_through_trouble_gives_the_same_bytes(place, fs, calm_index, optio
 
 def test_broken_connection_resumes_where_it_broke(options, proxy, fs, calm_index, client):
     proxy.begin({TRUNCATED: 0.6}, only=".warc.gz")
-    report = build(
-        CRAWL_URL, "s3://indexes/resumed", client=client, storage_options=options, index_options=options
-    )
+    report = build(CRAWL_URL, "s3://indexes/resumed", client=client, storage_options=options, index_options=options)
     assert (report.failures, report.damage, report.n_pages) == ([], [], 120)
     resumed = [request for request in proxy.requests if request.path.endswith(".warc.gz") and request.range]
     assert resumed

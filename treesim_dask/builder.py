@@ -13,7 +13,7 @@ from treesim_dask.clients import open_client
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL, find_sources
 from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments
-from treesim_dask.dom.features import make_feature
+from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import IndexFormatError, SourceError
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments, read_catalog, write_catalog
@@ -133,7 +133,7 @@ def build(
     store = Store(index, index_options)
     existing = _existing_parameters(store)
     config = _wanted_parameters(existing, config)
-    make_feature(config), make_family(config)  # a name that does not exist is refused before anything is started
+    make_family(config), shape_pages([], config)  # what does not exist or fit is refused before anything is started
     if existing is not None:
         check_parameters(store, config)
     sources = find_sources(

@@ -62,6 +62,9 @@ class IndexConfig:
         Feature "pqgrams": p nodes upwards, q children abreast.
     spliced_tags
         Tags left out of the tree; their children move up to the parent.
+    collapse_repeats
+        Reduce the repeated records of a page to one before its branches are counted, so that a list of 10 items
+        and one of 200 look the same.
 
     Examples
     --------
@@ -82,6 +85,7 @@ class IndexConfig:
     gram_stem: int = 2
     gram_base: int = 3
     spliced_tags: tuple[str, ...] = DEFAULT_SPLICED_TAGS
+    collapse_repeats: bool = False
     format_version: int = FORMAT_VERSION
     vocabulary_version: int = 1
 

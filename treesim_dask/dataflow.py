@@ -18,8 +18,7 @@ from distributed import as_completed
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.pages import read_pages
 from treesim_dask.crawl.reasons import DAMAGE_REASONS
-from treesim_dask.dom.features import make_feature
-from treesim_dask.dom.tree import parse_trees
+from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import SourceError, StorageError, TransferError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
@@ -68,12 +67,11 @@ class BuildJob:
 def index_source(source: Source, job: BuildJob) -> SegmentSummary:
     """Everything one worker does with one file: pages to trees to shapes to signatures to a published segment."""
     config = job.config
-    feature, family = make_feature(config), make_family(config)
+    family = make_family(config)
     store = Store(job.index_url, job.index_options)
     with SegmentWriter(store, source, config, job.page_filter) as segment:
         for pages in read_pages(source, job.page_filter, segment.skipped, storage_options=job.storage_options):
-            trees = parse_trees(pages.html, config.spliced_tags, with_classes=feature.needs_classes)
-            shapes = segment.add_pages(pages, feature.count(trees))
+            shapes = segment.add_pages(pages, shape_pages(pages.html, config))
             signatures = family.sign(shapes)
             segment.add_shapes(shapes, signatures, band_keys(signatures, config.n_bands))
         if job.strict:

@@ -3,4 +3,7 @@
 In the order of the flow: ``vocabulary`` (tag names to fixed ids), ``tree`` (HTML to tags and depths, spliced),
 ``classes`` (the class names of the elements, where asked for), ``branches`` (tags and depths to the shape of a page),
 ``features`` (what else can be counted).
+
+Repeated records: ``collapse`` (trees without repetitions), ``similar`` (siblings alike) and ``records`` (regions of
+them); ``suffix_tree`` and ``repeats`` are the report's way, kept as the reference.
 """

@@ -15,8 +15,7 @@ import numpy as np
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.crawl.charset import to_parser_bytes
-from treesim_dask.dom.features import make_feature
-from treesim_dask.dom.tree import parse_trees
+from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import PageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
@@ -77,9 +76,7 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     >>> int(query.shape.counts.sum()), len(query.keys)
     (6, 25)
     """
-    feature = make_feature(config)
-    trees = parse_trees([to_parser_bytes(html)], config.spliced_tags, with_classes=feature.needs_classes)
-    return make_query(name, feature.count(trees), config, **identity)
+    return make_query(name, shape_pages([to_parser_bytes(html)], config), config, **identity)
 
 
 def query_from_index(segments: Sequence[Segment], page_id: str, config: IndexConfig) -> QueryPage:

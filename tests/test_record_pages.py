@@ -1,0 +1,187 @@
+"""Records of whole pages: selectors that select just them, their values, and how they are shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_pages import html_records, plant_records
+from selectolax.lexbor import LexborHTMLParser
+
+from treesim_dask.errors import PageError
+from treesim_dask.records import find_records
+from treesim_dask.records.outline import outline_records
+from treesim_dask.records.page import read_page
+from treesim_dask.records.render import format_regions, region_to_csv, regions_to_json
+from treesim_dask.records.selectors import Step, select_css, select_exactly
+from treesim_dask.records.xpath import select_xpath
+
+SHOP = b"""<!DOCTYPE html><title>Shop</title>
+<nav><ul class="menu"><li><a href="/">Home</a><li><a href="/new">New</a><li><a href="/sale">Sale</a></ul></nav>
+<main id="results">
+ <div class="item"><img src="1.jpg"><h2><a href="/p/1">Red <b>chair</b></a></h2><span class="price">10</span></div>
+ <div class="item"><img src="2.jpg"><h2><a href="/p/2">Blue table</a></h2><span class="price">20</span></div>
+ <div class="advert"><iframe></iframe></div>
+ <div class="item"><img src="3.jpg"><h2><a href="/p/3">Lamp</a></h2><span class="old">40</span>
+  <span class="price">30</span></div>
+ <div class="item"><img src="4.jpg"><h2><a href="/p/4">Shelf</a></h2><span class="price">10</span></div>
+</main><footer><p>the end</p></footer>"""
+
+
+@pytest.fixture
+def shop_region():
+    return find_records(SHOP)[0]
+
+
+def test_the_items_of_a_shop(shop_region):
+    assert shop_region.n_records == 4
+    assert shop_region.css == "div.item"
+    assert shop_region.xpath == "//div[contains(concat(' ', normalize-space(@class), ' '), ' item ')]"
+    assert shop_region.sample == "Red chair 10"
+    assert shop_region.outer is None
+
+
+def test_values_come_by_column_with_gaps_where_a_record_has_none(shop_region):
+    assert shop_region.fields == {
+        "img src": ["1.jpg", "2.jpg", "3.jpg", "4.jpg"],
+        "a": ["Red chair", "Blue table", "Lamp", "Shelf"],
+        "a href": ["/p/1", "/p/2", "/p/3", "/p/4"],
+        "span.price": ["10", "20", "30", "10"],
+        "span": ["", "", "40", ""],
+    }
+
+
+def test_csv_reads_back(shop_region):
+    rows = list(csv.reader(io.StringIO(region_to_csv([shop_region]))))
+    assert rows[0] == list(shop_region.fields)
+    assert [row[1] for row in rows[1:]] == shop_region.fields["a"]
+
+
+def test_csv_of_a_region_that_is_not_there_says_how_many_there_are(shop_region):
+    with pytest.raises(PageError, match="has 1 regions of records, got region 2"):
+        region_to_csv([shop_region], 2)
+
+
+def test_json_holds_every_region_and_record():
+    regions = find_records(SHOP)
+    plain = json.loads(regions_to_json(regions))
+    assert [region["n_records"] for region in plain] == [region.n_records for region in regions]
+    assert plain[0]["records"][2]["span"] == "40"
+
+
+def test_the_table_names_count_coverage_and_selectors():
+    text = format_regions(find_records(SHOP))
+    assert re.search(r"^1  4 records, \d+ % of the page: Red chair 10$", text, re.MULTILINE)
+    assert "css    div.item" in text
+    assert "css    ul.menu > li" in text
+    assert format_regions([]) == "no repeated records found"
+
+
+def test_the_outline_marks_each_record_and_loads_nothing():
+    page = SHOP.replace(b"<title>", b"<script src=x.js></script><link rel=stylesheet href=x.css><title>")
+    outlined = outline_records(page, find_records(page))
+    parser = LexborHTMLParser(outlined)
+    marked = [node.attributes["data-record"] for node in parser.css("div.item")]
+    assert marked == ["1.1", "1.2", "1.3", "1.4"]
+    assert not parser.css("script, link, iframe")
+    assert parser.head.child.next.attributes["content"].startswith("default-src 'none'")
+
+
+def test_a_class_makes_up_for_optional_parts():
+    items = [
+        "<h2>a{0}</h2><p>b{0}</p>",
+        "<h2>a{0}</h2><p>b{0}</p><i>c</i><svg></svg>",
+        "<h2>a{0}</h2><u>d</u><label>e</label>",
+    ]
+    html = "".join(f"<div class='item n{i}'>{items[i % 3].format(i)}</div>" for i in range(9))
+    assert find_records(html.encode())[0].css == "div.item"
+    assert find_records(html.encode())[0].n_records == 9
+    assert max(region.n_records for region in find_records(html.replace("item", "").encode())) < 9
+
+
+def test_links_in_the_head_are_no_records():
+    assert find_records(b"<link href=a><link href=b><link href=c><p>text") == []
+
+
+def test_an_empty_page_has_no_records():
+    assert find_records(b"") == []
+
+
+def test_items_in_spliced_wrappers_are_selected_in_the_real_tree():
+    html = b"<div>" + b"".join(b"<b><a href=/%d>item %d</a></b>" % (i, i) for i in range(4)) + b"</div>"
+    [region] = find_records(html)
+    assert select_css(read_page(html, ()), region.css) == {5, 7, 9, 11}
+    assert select_xpath(read_page(html, ()), region.xpath) == {5, 7, 9, 11}
+
+
+@given(html_records(), st.integers(3, 8), st.randoms())
+def test_selectors_of_planted_records_are_exact(record, n_copies, random):
+    html, first = plant_records(record, n_copies, random)
+    numbered = fill_leaves(html)
+    heads = {first + i * record.n_nodes for i in range(n_copies)}
+    page = read_page(numbered, ())
+    found = {frozenset(start for start, _ in region.spans): region for region in find_records(numbered, similarity=1)}
+    region = found[frozenset(heads)]
+    assert region.n_records == n_copies
+    assert select_css(page, region.css) == select_xpath(page, region.xpath) == heads
+
+
+def fill_leaves(html):
+    """Give every element a text of its own, so that records have values that vary."""
+    counter = iter(range(10**6))
+    return re.sub(r"<(x-\w)>", lambda found: f"{found[0]}word {next(counter)}", html).encode()
+
+
+@st.composite
+def pages_and_elements(draw):
+    """A page of nested elements with few ids and classes, and some of its elements."""
+    n = draw(st.integers(1, 12))
+    attributes = st.sampled_from(["", "class=a", "class='a b'", "class='b:c 1d'", "id=x", "id='1'", 'class="it\'s"'])
+    html = "".join(
+        f"<{draw(st.sampled_from(['div', 'p', 'x-y', 'svg']))} {draw(attributes)}>"
+        + draw(st.sampled_from(["", "</div>"]))
+        for _ in range(n)
+    )
+    page = read_page(html.encode(), ())
+    return page, draw(st.lists(st.integers(3, len(page.elements) - 1), min_size=1, max_size=4, unique=True).map(sorted))
+
+
+@given(pages_and_elements())
+def test_any_elements_are_selected_exactly(drawn):
+    page, elements = drawn
+    selector = select_exactly(page, elements)
+    assert select_css(page, selector.css()) == set(elements)
+    assert select_xpath(page, selector.xpath()) == set(elements)
+
+
+@given(pages_and_elements())
+def test_xpath_means_the_same_to_lxml(drawn):
+    """The HTML5 tree handed to lxml's XPath engine: the engine is the peer, the tree is the one the XPath is for."""
+    etree = pytest.importorskip("lxml.etree")
+    page, elements = drawn
+    nodes = []
+    for number, element in enumerate(page.elements):
+        attributes = {name: value or "" for name, value in element.attributes.items()}
+        parent = page.parents[number]
+        nodes.append(
+            etree.Element(element.tag, attributes)
+            if parent < 0
+            else etree.SubElement(nodes[parent], element.tag, attributes)
+        )
+    selected = nodes[0].getroottree().xpath(select_exactly(page, elements).xpath())
+    assert {nodes.index(node) for node in selected} == set(elements)
+
+
+@pytest.mark.parametrize("xpath", ["//a[", "/html", "//a//b", "//a[last()]"])
+def test_other_xpath_is_refused(xpath):
+    with pytest.raises(PageError, match="supported kind"):
+        select_xpath(read_page(b"<a></a>", ()), xpath)
+
+
+def test_names_are_escaped_as_css_asks():
+    assert Step("div", id="1", classes=("w-1/2", "md:flex", "-3")).css() == r"div#\31 .w-1\/2.md\:flex.-\33 "

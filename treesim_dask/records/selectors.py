@@ -1,0 +1,217 @@
+"""Selectors for a set of elements: CSS and XPath, both made of the same steps, both tried out on the page.
+
+The XPath is for the tree an HTML5 parser makes: lexbor's, and that of browsers. Parsers with other rules for broken
+markup (libxml2, behind lxml's own HTML parser) may build another tree, where a path of positions selects others.
+So may a browser that runs scripts, on the few pages whose head holds a ``noscript`` with images or the like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from treesim_dask.records.page import Page
+from treesim_dask.records.xpath import select_xpath
+
+_SAFE_NAME = re.compile(r"-?[A-Za-z_][A-Za-z0-9_-]*")
+_MAX_CLASSES = 4  # tried one by one; pages with a dozen utility classes have them in no useful order
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One element of a path from parent to child: its tag, and whatever more it must have.
+
+    ``first`` and ``last`` bound its position among its siblings, counted from 1. Elements of SVG and MathML have
+    names of another namespace, which XPath must ask for in another way.
+    """
+
+    tag: str
+    foreign: bool = False
+    id: str = ""
+    classes: tuple[str, ...] = ()
+    first: int = 0
+    last: int = 0
+
+    def css(self) -> str:
+        """Write the step in CSS."""
+        text = _escape_css(self.tag) + (f"#{_escape_css(self.id)}" if self.id else "")
+        text += "".join(f".{_escape_css(name)}" for name in self.classes)
+        if self.first and self.first == self.last:
+            return f"{text}:nth-child({self.first})"
+        return f"{text}:nth-child(n+{self.first}):nth-child(-n+{self.last})" if self.first else text
+
+    def xpath(self) -> str:
+        """Write the step in XPath."""
+        tests = [f"@id='{self.id}'"] if self.id else []
+        tests += [f"contains(concat(' ', normalize-space(@class), ' '), ' {name} ')" for name in self.classes]
+        more = "".join(f"[{test}]" for test in tests)
+        named = f"[local-name()='{self.tag}']" if self.foreign else f"[self::{self.tag}]"
+        if not self.first:
+            return f"*{named}{more}" if self.foreign else f"{self.tag}{more}"
+        place = f"{self.first}" if self.first == self.last else f"position()>={self.first} and position()<={self.last}"
+        return f"*[{place}]{named}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """One or several paths; what any of them selects is selected."""
+
+    paths: tuple[tuple[Step, ...], ...]
+
+    def css(self) -> str:
+        """Write the selector in CSS."""
+        return ", ".join(" > ".join(step.css() for step in path) for path in self.paths)
+
+    def xpath(self) -> str:
+        """Write the selector in XPath."""
+        return " | ".join("//" + "/".join(step.xpath() for step in path) for path in self.paths)
+
+
+def select_exactly(page: Page, elements: Sequence[int]) -> Selector:
+    """Return the shortest selector tried that selects just the given elements, in CSS and in XPath alike.
+
+    Examples
+    --------
+    >>> from treesim_dask.records.page import read_page
+    >>> page = read_page(b"<ul><li>1<li>2</ul><ul><li>3</ul>", [])
+    >>> select_exactly(page, [4, 5]).css()
+    'body > ul:nth-child(1) > li'
+    """
+    wanted = set(elements)
+    for selector in _candidates(page, elements):
+        if select_css(page, selector.css()) == wanted and select_xpath(page, selector.xpath()) == wanted:
+            return selector
+    return _select_by_parent(page, elements)
+
+
+def select_css(page: Page, css: str) -> set[int]:
+    """Return the numbers of the elements that a CSS selector selects."""
+    return {page.numbers[node.mem_id] for node in page.parser.css(css)}
+
+
+def _candidates(page: Page, elements: Sequence[int]) -> Iterator[Selector]:
+    """Yield selectors that select the elements and perhaps others, the ones a person would write first."""
+    top, levels = _levels_below_common(page, elements)
+    steps = [_common_step(page, level) for level in levels]
+    if not steps or None in steps:
+        return
+    *between, target = [step for step in steps if step is not None]
+    ends = [replace(target, classes=(name,)) for name in target.classes[:_MAX_CLASSES]]
+    for end in ends:
+        yield Selector(((end,),))
+    ends = [replace(target, classes=()), *ends, target]
+    for start in _named_steps(page, top):
+        for end in ends:
+            yield Selector(((start, *between, end),))
+    path = _full_path(page, top)
+    for end in ends:
+        yield Selector(((*path, *between, end),))
+    bounded = [_bound(page, step, level) for step, level in zip((*between, target), levels, strict=True)]
+    for end in (*ends, bounded[-1], replace(bounded[-1], classes=())):
+        yield Selector(((*path, *bounded[:-1], end),))
+
+
+def _select_by_parent(page: Page, elements: Sequence[int]) -> Selector:
+    """Return a selector with one path a parent where a range of its children will do, else one an element."""
+    groups: dict[int, list[int]] = {}
+    for element in elements:
+        groups.setdefault(page.parents[element], []).append(element)
+    paths: list[tuple[Step, ...]] = []
+    for parent, group in groups.items():
+        step = _common_step(page, group)
+        if len(group) > 1 and step is not None:
+            step = replace(_bound(page, step, group), classes=())
+            if _children_within(page, parent, step) == group:
+                paths.append((*_full_path(page, parent), step))
+                continue
+        paths.extend(_full_path(page, element) for element in group)
+    return Selector(tuple(paths))
+
+
+def _children_within(page: Page, parent: int, step: Step) -> list[int]:
+    """Return the children of an element with the tag and in the bounds of a step."""
+    children = []
+    child = parent + 1
+    while child < page.ends[parent]:
+        if step.first <= page.positions[child] <= step.last and page.elements[child].tag == step.tag:
+            children.append(child)
+        child = page.ends[child]
+    return children
+
+
+def _levels_below_common(page: Page, elements: Sequence[int]) -> tuple[int, list[list[int]]]:
+    """Return the lowest common ancestor of some elements, and the elements of each level on the ways down to them.
+
+    No level is returned where the ways down have different lengths.
+    """
+    levels = [sorted(set(elements))]
+    while True:
+        above = sorted({page.parents[element] for element in levels[0]})
+        if above[0] < 0 or not set(above).isdisjoint(levels[0]):
+            return 0, []
+        if len(above) == 1:
+            return above[0], levels
+        levels.insert(0, above)
+
+
+def _common_step(page: Page, elements: Sequence[int]) -> Step | None:
+    """Return a step for all of the elements: their tag and the classes they share; None if their tags differ."""
+    step = _step(page, elements[0])
+    if any(page.elements[element].tag != step.tag for element in elements):
+        return None
+    shared = set(_classes(page, elements[0])).intersection(*(_classes(page, element) for element in elements))
+    return replace(step, classes=tuple(name for name in _classes(page, elements[0]) if name in shared))
+
+
+def _bound(page: Page, step: Step, elements: Sequence[int]) -> Step:
+    """Bound a step to the positions of its elements, where their parents have other children as well."""
+    places = [page.positions[element] for element in elements]
+    return replace(step, first=min(places), last=max(places))
+
+
+def _named_steps(page: Page, element: int) -> Iterator[Step]:
+    """Yield steps that name one element by its id or a class."""
+    step = _step(page, element)
+    if name := _id(page, element):
+        yield replace(step, id=name)
+    for name in _classes(page, element)[:_MAX_CLASSES]:
+        yield replace(step, classes=(name,))
+
+
+def _full_path(page: Page, element: int) -> tuple[Step, ...]:
+    """Return the path of positions from the body, the root, or an element with an id or class of its own."""
+    path: list[Step] = []
+    while True:
+        step = _step(page, element)
+        for named in _named_steps(page, element):
+            if page.lone_names.intersection((f"#{named.id.lower()}", *(f".{name.lower()}" for name in named.classes))):
+                return (named, *path)
+        if page.parents[element] < 0 or step.tag == "body":
+            return (step, *path)
+        path.insert(0, replace(step, first=page.positions[element], last=page.positions[element]))
+        element = page.parents[element]
+
+
+def _step(page: Page, element: int) -> Step:
+    tag = page.elements[element].tag
+    above = element
+    while above >= 0 and page.elements[above].tag not in ("svg", "math"):
+        above = page.parents[above]
+    return Step(tag, foreign=above >= 0 or not _SAFE_NAME.fullmatch(tag))
+
+
+def _classes(page: Page, element: int) -> list[str]:
+    names = (page.elements[element].attributes.get("class") or "").split()
+    return [name for name in dict.fromkeys(names) if "'" not in name]
+
+
+def _id(page: Page, element: int) -> str:
+    name = page.elements[element].attributes.get("id") or ""
+    return name if re.fullmatch(r"[^\s']+", name) else ""
+
+
+def _escape_css(name: str) -> str:
+    """Escape a name as CSS asks: a leading digit by its code, other special characters by a backslash."""
+    name = re.sub(r"[^\w\u0080-\U0010ffff-]", lambda found: "\\" + found[0], name)
+    return re.sub(r"^(-?)(\d)|^-$", lambda found: f"{found[1] or ''}\\{ord(found[2] or '-'):x} ", name)
