@@ -15,6 +15,9 @@ from treesim_dask.kernels import kernel
 from treesim_dask.mixing import mix64
 from treesim_dask.types import Int32Array, Int64Array, TreeBatch, UInt16Array, UInt64Array
 
+# odd constants that keep the places of a sum apart
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
