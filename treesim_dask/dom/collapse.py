@@ -71,7 +71,8 @@ def digest_subtrees(trees: TreeBatch, *, skip_repeats: bool) -> tuple[UInt64Arra
 
 
 @kernel
-def _mix(value: np.uint64) -> np.uint64:
+def mix_digest(value: np.uint64) -> np.uint64:
+    """Spread the bits of a digest: the finaliser of splitmix64."""
     value = (value ^ (value >> np.uint64(30))) * _FIRST
     value = (value ^ (value >> np.uint64(27))) * _SECOND
     return value ^ (value >> np.uint64(31))
@@ -109,17 +110,17 @@ def _digest(
             while n_open > depth:  # the nodes that end here
                 n_open -= 1
                 ended = open_nodes[n_open]
-                digests[ended] = _mix(digests[ended])
+                digests[ended] = mix_digest(digests[ended])
                 if n_open > 0:
                     above = open_nodes[n_open - 1]
                     key = digests[ended] ^ np.uint64(above) * _STEP
                     if ended == node - 1:  # childless: known only together with the sibling before
                         key += before[n_open] * _SECOND
                     repeats = ended == node - 1 and before[n_open] == digests[ended]
-                    is_first[ended] = not repeats and _is_new(seen, stamps, _mix(key), page)
+                    is_first[ended] = not repeats and _is_new(seen, stamps, mix_digest(key), page)
                     before[n_open] = digests[ended]
                     if is_first[ended] or not skip_repeats:
-                        digests[above] = _mix(digests[above] + _STEP) + digests[ended] * _FIRST
+                        digests[above] = mix_digest(digests[above] + _STEP) + digests[ended] * _FIRST
             if node < indptr[page + 1]:
                 open_nodes[depth] = node
                 n_open = depth + 1
