@@ -21,6 +21,7 @@ from treesim_dask.dom.similar import Subtrees, label_siblings, similar_pairs, su
 from treesim_dask.dom.vocabulary import N_IDS, tag_id
 from treesim_dask.errors import ConfigError
 from treesim_dask.kernels import kernel
+from treesim_dask.mixing import mix64
 from treesim_dask.types import Int32Array, Int64Array, UInt16Array, UInt64Array, offsets_of
 
 MAX_PERIOD = 8  # kinds of siblings in one record; few pages go beyond heading, image, text, price, button, rule
@@ -291,13 +292,6 @@ def _add_record(records: Int64Array, counts: Int64Array, region: int, start: int
 
 
 @kernel
-def _mix(value: np.uint64) -> np.uint64:
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
-
-
-@kernel
 def _place_regions(
     tags: UInt16Array, parents: Int64Array, region_parents: Int64Array, region_patterns: Int64Array,
     region_heads: Int64Array, of_node: Int64Array, pattern_of_node: Int64Array, is_small: NDArray[np.bool_],
@@ -319,20 +313,20 @@ def _place_regions(
         # two of a kind in no other record are no region, so that what they hold is not to be joined
         if own != _NONE and not (is_small[own] and outer[own] == _NONE):
             around[node] = own
-            places[node] = _mix(keys[own] + tag)
+            places[node] = mix64(keys[own] + tag)
         elif node > 0 and around[parents[node]] != _NONE:
             around[node] = around[parents[node]]
-            lone_keys[node] = _mix(places[parents[node]] ^ (tag << np.uint64(32)))
-            places[node] = _mix(places[parents[node]] + tag)
+            lone_keys[node] = mix64(places[parents[node]] ^ (tag << np.uint64(32)))
+            places[node] = mix64(places[parents[node]] + tag)
         else:
-            places[node] = _mix(np.uint64(node))
+            places[node] = mix64(np.uint64(node))
         while region < len(region_parents) and region_parents[region] == node:
             pattern = region_patterns[region]
             inner = pattern != _NONE and pattern != region
             outer[region] = pattern if inner else around[node]
             place = keys[pattern] if inner else places[node] + np.uint64(pattern == region)
             if outer[region] == _NONE:
-                place = _mix(~np.uint64(region))
-            keys[region] = _mix(place ^ (np.uint64(tags[region_heads[region]]) << np.uint64(32)))
+                place = mix64(~np.uint64(region))
+            keys[region] = mix64(place ^ (np.uint64(tags[region_heads[region]]) << np.uint64(32)))
             region += 1
     return keys, outer, lone_keys

@@ -33,7 +33,7 @@ def read_catalog(store: Store) -> dict[str, dict[str, Any]]:
     """
     try:
         content = parse_json(gzip.decompress(store.read_bytes(CATALOG)), CATALOG)
-    except (FileNotFoundError, IndexFormatError, EOFError, gzip.BadGzipFile, zlib.error):
+    except (FileNotFoundError, NotADirectoryError, IndexFormatError, EOFError, gzip.BadGzipFile, zlib.error):
         return {}
     summaries: dict[str, dict[str, Any]] = content.get(_SUMMARIES, {})
     return summaries
