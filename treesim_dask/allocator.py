@@ -27,4 +27,5 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):  # not glibc, or no C library to be found
         return False
     settings = ((_M_TRIM_THRESHOLD, _KEPT_BYTES), (_M_TOP_PAD, _GROWTH_BYTES), (_M_MMAP_THRESHOLD, _MAPPED_BYTES))
-    return all([mallopt(parameter, value) for parameter, value in settings])
+    accepted = [mallopt(parameter, value) for parameter, value in settings]
+    return all(accepted)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -19,12 +20,13 @@ def kernel(function: F) -> F:
     return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load_word(typing_context: Any, address: Any) -> Any:
-    """Inside a kernel: return the 64-bit word at an address. Nothing checks that there is one."""
-
+def _load_word(typing_context: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = context.get_value_type(numba.uint64)
         return builder.load(builder.inttoptr(arguments[0], word.as_pointer()))
 
     return numba.uint64(numba.uint64), generate
+
+
+# Inside a kernel: the 64-bit word at an address. Nothing checks that there is one.
+load_word = cast(Callable[[np.uint64], np.uint64], intrinsic(_load_word))

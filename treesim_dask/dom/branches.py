@@ -120,7 +120,7 @@ def _table_size(n_keys: int) -> int:
 
 
 @kernel
-def _find_slot(table: Int64Array, counted: UInt64Array, key: np.uint32) -> int:
+def _find_slot(table: Int64Array, counted: UInt64Array, key: np.uint32) -> np.int64:
     """Return the slot of a key, or the free one where it belongs."""
     mask = len(table) - 1
     slot = np.int64((key * np.uint32(0x9E3779B1)) >> np.uint32(7)) & mask
