@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "treesim_dask"
 # A layer may import from itself and from every layer before it; parts of one layer that stand beside each other
 # (crawl, dom, hashing, index) may not import each other.
 LAYERS = [
-    {"errors", "types", "config", "kernels", "mixing"},
+    {"errors", "types", "config", "kernels", "mixing", "allocator"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query", "records"},
     {"dataflow", "clients"},
@@ -28,6 +28,7 @@ HOMES = {
     "pyarrow": {"index"},
     "warcio": {"crawl"},
     "numba": {"kernels"},
+    "isal": {"crawl"},
 }
 
 

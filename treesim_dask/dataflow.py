@@ -15,6 +15,7 @@ import dask.bag
 import pandas
 from distributed import as_completed
 
+from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.pages import read_pages
 from treesim_dask.crawl.reasons import DAMAGE_REASONS
@@ -66,6 +67,7 @@ class BuildJob:
 
 def index_source(source: Source, job: BuildJob) -> SegmentSummary:
     """Everything one worker does with one file: pages to trees to shapes to signatures to a published segment."""
+    keep_freed_memory()
     config = job.config
     family = make_family(config)
     store = Store(job.index_url, job.index_options)

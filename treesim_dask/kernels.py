@@ -21,8 +21,6 @@ def kernel(function: F) -> F:
 
 
 def _load_word(typing_context: Any, address: Any) -> Any:
-    """Inside a kernel: return the 64-bit word at an address. Nothing checks that there is one."""
-
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = context.get_value_type(numba.uint64)
         return builder.load(builder.inttoptr(arguments[0], word.as_pointer()))
@@ -30,4 +28,5 @@ def _load_word(typing_context: Any, address: Any) -> Any:
     return numba.uint64(numba.uint64), generate
 
 
+# Inside a kernel: the 64-bit word at an address. Nothing checks that there is one.
 load_word = cast(Callable[[np.uint64], np.uint64], intrinsic(_load_word))

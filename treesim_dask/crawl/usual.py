@@ -48,9 +48,9 @@ def read_usual_record(member: bytes) -> UsualRecord | None:
 
     Examples
     --------
-    >>> record = read_usual_record(b"WARC/1.0\\r\\nWARC-Type: metadata\\r\\nContent-Length: 1\\r\\n\\r\\n!\\r\\n\\r\\n")
+    >>> record = read_usual_record(b"WARC/1.0\\r\\nX: y\\r\\nContent-Length: 2\\r\\n\\r\\nhi\\r\\n\\r\\n")
     >>> record.fields, record.start, record.end
-    ({'content-length': '1', 'warc-type': 'metadata'}, 52, 53)
+    ({'content-length': '2', 'x': 'y'}, 37, 39)
     >>> read_usual_record(b"WARC/1.0\\r\\nContent-Length: 1\\r\\n\\r\\nhi\\r\\n\\r\\n") is None
     True
     """

@@ -152,7 +152,7 @@ def _follow_pointers(
                 return _NO_ROOM, 0
             name = load_word(node + np.uint64(_LOCAL_NAME))
             if name < np.uint64(N_KNOWN):
-                tag = np.int64(known[name])
+                tag = int(known[name])
                 if tag == EPSILON:
                     return _NOT_KNOWN, 0
             else:

@@ -1,0 +1,145 @@
+"""Reading WARC records in one go gives what reading them line by line gives, on good archives and on bad ones."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treesim_dask.crawl import members
+from treesim_dask.crawl.archives import ArchiveReader
+from treesim_dask.crawl.streams import stream_bytes
+from treesim_dask.crawl.usual import read_usual_http, read_usual_record
+from treesim_dask.demo.crawl import write_demo_warc
+from treesim_dask.errors import SourceError
+from treesim_dask.types import SkippedLog
+
+MAX_CONTENT = 50_000
+
+HTTP_HEADERS = [
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+    b"HTTP/1.0 404 Not Found\r\nContent-Type: text/html\r\ncontent-type: second\r\n\r\n",
+    b"HTTP/1.1 200\r\nX-Empty:\r\nContent-Type:text/html\r\n\r\n",
+    b"HTTP/2 200 \r\nContent-Encoding: gzip \r\nTransfer-Encoding:  chunked\r\n\r\n",
+    b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n",
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html;\r\n charset=x\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html; \xc3\xa9\xff\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nno colon here\r\nContent-Type : text/html\r\n\r\n",
+    b"HTTP/1.1 2000 OK\r\n\r\n",
+    b"no status line at all\r\n\r\n",
+    b"\r\n",
+    b"",
+]
+FIELDS = [
+    b"WARC-Type: response", b"warc-type: Response", b"WARC-Type: request", b"WARC-Type: revisit", b"WARC-Type:response",
+    b"WARC-Target-URI: http://a.example/x", b"WARC-Target-URI: https://a.example/x y", b"WARC-Target-URI: dns:a.example",
+    b"WARC-Target-URI: <http://a.example/>", b"Warc-Target-Uri: HTTP://a.example/ ", b"WARC-Date: 2024-01-02T03:04:05Z",
+    b"WARC-Payload-Digest: sha1:ABC", b"WARC-Payload-Digest:", b"X-Note: caf\xc3\xa9", b" continued", b"no colon",
+    b"WARC-Record-ID : <urn:x>", b"X-Tab:\tx", b"Content-Length: 3", b"content-length: x",
+]  # fmt: skip
+
+
+@st.composite
+def warc_records(draw):
+    """A WARC record of odd and even parts, most of them right."""
+    content = draw(st.sampled_from(HTTP_HEADERS)) + draw(st.binary(max_size=40))
+    usual = [b"WARC-Type: response", b"WARC-Target-URI: http://a.example/", b"Content-Length: %d" % len(content)]
+    fields = (
+        draw(st.lists(st.sampled_from(FIELDS), max_size=3))
+        + usual
+        + draw(st.lists(st.sampled_from(FIELDS), max_size=2))
+    )
+    version = draw(st.sampled_from([b"WARC/1.0", b"WARC/1.1", b"WARC/0.18", b"WARC/1.0 "]))
+    ending = draw(st.sampled_from([b"\r\n\r\n", b"\r\n\r\n", b"\n\n", b"", b"\r\n\r\n\r\n", b"junk"]))
+    line_end = draw(st.sampled_from([b"\r\n", b"\r\n", b"\r\n", b"\n"]))
+    return line_end.join([version, *fields, b"", b""]) + content + ending
+
+
+def read_all(data, *, try_usual):
+    skipped = SkippedLog()
+    responses = []
+    try:
+        responses.extend(ArchiveReader(stream_bytes("a.warc.gz", data), skipped, MAX_CONTENT, try_usual=try_usual))
+    except SourceError as error:
+        responses.append(str(error))
+    return responses, skipped
+
+
+def assert_same(data):
+    assert read_all(data, try_usual=True) == read_all(data, try_usual=False)
+
+
+@pytest.fixture(autouse=True, params=["zlib", "isal.isal_zlib"], scope="module")
+def _library(request):
+    """Run every test with zlib, and with ISA-L where it is installed."""
+    library = pytest.importorskip(request.param)
+    installed, members.FAST_ZLIB = members.FAST_ZLIB, library
+    yield
+    members.FAST_ZLIB = installed
+
+
+@pytest.fixture(scope="module")
+def demo_archive(tmp_path_factory):
+    path = tmp_path_factory.mktemp("demo") / "demo.warc.gz"
+    write_demo_warc(path, 0, 60)
+    return path.read_bytes()
+
+
+def test_demo_archive(demo_archive):
+    responses, skipped = read_all(demo_archive, try_usual=True)
+    assert len(responses) >= 60
+    assert not skipped.reason
+    assert (responses, skipped) == read_all(demo_archive, try_usual=False)
+
+
+def test_offsets_and_lengths_give_the_records_back(demo_archive):
+    for response in read_all(demo_archive, try_usual=True)[0]:
+        record = gzip.decompress(demo_archive[response.offset : response.offset + response.length])
+        assert record.startswith(b"WARC/1.")
+        assert response.url.encode() in record
+
+
+@pytest.mark.parametrize(
+    "repack",
+    [
+        pytest.param(gzip.decompress, id="uncompressed"),
+        pytest.param(lambda data: gzip.compress(gzip.decompress(data), 1), id="one member"),
+        pytest.param(lambda data: data[:-7], id="cut in a trailer"),
+        pytest.param(lambda data: data[: len(data) // 2], id="cut in half"),
+        pytest.param(lambda data: b"junk" + data, id="junk first"),
+        pytest.param(lambda data: data + b"junk", id="junk last"),
+        pytest.param(lambda data: data[:100] + data, id="doubled beginning"),
+        pytest.param(lambda data: data + gzip.compress(b"WARC/1.0\r\n" * 2**19), id="a long member"),
+        pytest.param(lambda data: gzip.compress(b"") + data + gzip.compress(b"\r\n"), id="empty members"),
+    ],
+)
+def test_repacked_archive(demo_archive, repack):
+    assert_same(repack(demo_archive))
+
+
+@given(st.data())
+def test_damaged_archive(demo_archive, data):
+    damaged = bytearray(demo_archive)
+    for position in data.draw(st.lists(st.integers(0, len(damaged) - 1), min_size=1, max_size=3)):
+        damaged[position] ^= data.draw(st.integers(1, 255))
+    assert_same(bytes(damaged))
+
+
+@given(st.lists(warc_records(), min_size=1, max_size=4), st.integers(0, 3))
+def test_odd_records(records, n_in_first_member):
+    first = b"".join(records[:n_in_first_member])
+    assert_same(b"".join(gzip.compress(part, 1) for part in [first, *records[n_in_first_member:]]))
+
+
+def test_usual_and_unusual_records_are_told_apart():
+    record = b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 2\r\n\r\nhi\r\n\r\n"
+    assert read_usual_record(record) is not None
+    for old, new in [
+        (b"1.1", b"0.9"),
+        (b": 2", b": 3"),
+        (b"hi\r\n\r\n", b"hi\r\n"),
+        (b": r", b":\xe9"),
+        (b"\r\n", b"\n"),
+    ]:
+        assert read_usual_record(record.replace(old, new, 1)) is None, new
+    assert read_usual_http(b"HTTP/1.1 200 OK\r\n\r\nx", 0, 18) is None  # the header goes on behind the content
