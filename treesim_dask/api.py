@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
+from treesim_dask.index.live import live_segments
 from treesim_dask.index.manifest import read_manifest
-from treesim_dask.index.segment import list_segments
 from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, find_metric
 from treesim_dask.query.options import SearchOptions
@@ -72,7 +72,7 @@ class IndexInfo:
 
 
 class Index:
-    """A published index. It is a snapshot: segments that are added later are seen by opening it again.
+    """A published index. It is a snapshot: segments that are added later are seen after `refresh`.
 
     Use `open_index` to make one.
     """
@@ -81,7 +81,11 @@ class Index:
         self.store = store
         self.config = read_manifest(store)
         self.cache = Cache(memory)
-        self.segments = list_segments(store, self.cache)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """See the index as it is now."""
+        self.segments = live_segments(self.store, self.cache)
 
     @property
     def url(self) -> str:
@@ -99,11 +103,26 @@ class Index:
         """Return the matches of a page as objects, with the number of candidates; see `query`."""
         chosen = SearchOptions(k, **options)
         query = page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
+        return self._answer([query], chosen, client)[0]
+
+    def _answer(
+        self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None
+    ) -> list[SegmentAnswer]:
+        """Answer queries; where compaction has removed a segment meanwhile, from those that took its place."""
+        try:
+            return self._answer_now(queries, options, client)
+        except FileNotFoundError:
+            self.refresh()
+            return self._answer_now(queries, options, client)
+
+    def _answer_now(
+        self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None
+    ) -> list[SegmentAnswer]:
         if client is None:
-            return search_segments(self.segments, [query], chosen)[0]
+            return search_segments(self.segments, queries, options)
         from treesim_dask.dataflow import search_on_cluster
 
-        return search_on_cluster(client, self.segments, [query], chosen)[0]
+        return search_on_cluster(client, self.segments, queries, options)
 
     def query(self, page: str | bytes | QueryPage, k: int = 10, **options: Any) -> pandas.DataFrame:
         """Return the pages built most like the given one, best first.

@@ -111,7 +111,7 @@ class BandTable:
         order = np.argsort(groups, kind="stable")
         queries, bands, groups = queries[order], bands[order], groups[order]
         distinct, starts = np.unique(groups, return_index=True)
-        stops = np.append(starts[1:], len(groups))
+        stops = np.append(starts, len(groups))[1:]
         positions, shapes = [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
         for (buckets, members), start, stop in zip(self._groups(lookup, distinct), starts, stops, strict=True):
             wanted = keys[queries[start:stop], bands[start:stop]]

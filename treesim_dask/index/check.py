@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from treesim_dask.errors import IndexFormatError
+from treesim_dask.index.live import dead_segments
 from treesim_dask.index.manifest import MANIFEST, read_manifest
 from treesim_dask.index.parts import SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, SegmentSummary
 from treesim_dask.index.store import STAGING, Store
 from treesim_dask.index.tables import PAGES
+from treesim_dask.index.tombstones import DELETED
 from treesim_dask.index.writer import file_digest
 
 
@@ -45,13 +47,18 @@ def check_index(store: Store, on_segment: Callable[[int, int], None] = lambda do
     """
     fingerprint = read_manifest(store).fingerprint
     for name in store.list_names(STAGING):
-        yield Problem(f"{STAGING}/{name}", "left by an interrupted build", is_orphan=True)
+        yield Problem(f"{STAGING}/{name}", "left by an interrupted build or compaction", is_orphan=True)
     for name in store.list_names(""):
-        if name not in (MANIFEST, SEGMENTS, STAGING):
+        if name not in (MANIFEST, SEGMENTS, STAGING, DELETED):
             yield Problem(name, "no part of an index", is_orphan=name.startswith(f".{MANIFEST}."))
     names = store.list_names(SEGMENTS)
+    replaced = _find_replaced(store)
     for done, name in enumerate(names, 1):
-        yield from _check_segment(store, name, fingerprint)
+        if name in replaced:
+            what = "replaced by compaction: an interrupted one left it"
+            yield Problem(f"{SEGMENTS}/{name}", what, is_orphan=True)
+        else:
+            yield from _check_segment(store, name, fingerprint)
         on_segment(done, len(names))
 
 
@@ -65,11 +72,19 @@ def remove_orphans(store: Store, problems: list[Problem]) -> list[Problem]:
     return orphans
 
 
+def _find_replaced(store: Store) -> set[str]:
+    """Return the segments that compacted ones took the place of; none where a summary is damaged, which is told."""
+    try:
+        return {segment.segment_id for segment in dead_segments(store)}
+    except IndexFormatError:
+        return set()
+
+
 def _check_segment(store: Store, name: str, fingerprint: str) -> Iterator[Problem]:
     folder = f"{SEGMENTS}/{name}"
     sizes = store.find_sizes(folder)
     if SUMMARY not in sizes:
-        yield Problem(folder, "never published: an interrupted build left it", is_orphan=True)
+        yield Problem(folder, "never published: an interrupted build or compaction left it", is_orphan=True)
         return
     segment = Segment(store, name)
     try:

@@ -165,6 +165,10 @@ class Segment:
             return [self.segment_id]
         return sorted(self._compaction["origins"])
 
+    def live_origins(self) -> set[str]:
+        """Return the origins that are not deleted as a whole."""
+        return {name for number, name in enumerate(self.origins) if number not in self.deletions.whole}
+
     @property
     def _compaction(self) -> dict[str, Any]:
         if self.summary.compaction is None:

@@ -82,7 +82,10 @@ class TableWriter:
 
     def append(self, columns: dict[str, Any]) -> None:
         """Add rows, given as one sequence a column."""
-        table = pa.table(columns, schema=self._schema)
+        self.append_table(pa.table(columns, schema=self._schema))
+
+    def append_table(self, table: pa.Table) -> None:
+        """Add the rows of a table."""
         self._pending.append(table)
         self._n_pending += table.num_rows
         if self._n_pending >= _PAGE_GROUP_ROWS:
@@ -103,6 +106,14 @@ class TableWriter:
         self._writer.close()
 
 
+def band_writer(path: Path) -> pq.ParquetWriter:
+    """Open a band table for writing."""
+    # buckets are random numbers: only their differences, once sorted, compress
+    encoding = {"bucket": "DELTA_BINARY_PACKED", "shape": "DELTA_BINARY_PACKED"}
+    options: dict[str, Any] = {"use_dictionary": ["band"], "column_encoding": encoding}
+    return pq.ParquetWriter(path, BAND_SCHEMA, compression="zstd", compression_level=5, **options)
+
+
 def write_bands(path: Path, keys: UInt64Array) -> None:
     """Write the band table of a segment, ordered by (band, bucket, shape); no row group spans two bands.
 
@@ -113,10 +124,7 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
     keys
         Shape (n_shapes, n_bands), dtype uint64: the bucket keys of each shape.
     """
-    # buckets are random numbers: only their differences, once sorted, compress
-    encoding = {"bucket": "DELTA_BINARY_PACKED", "shape": "DELTA_BINARY_PACKED"}
-    options: dict[str, Any] = {"use_dictionary": ["band"], "column_encoding": encoding}
-    with pq.ParquetWriter(path, BAND_SCHEMA, compression="zstd", compression_level=5, **options) as writer:
+    with band_writer(path) as writer:
         for band in range(keys.shape[1]):
             order = np.argsort(keys[:, band], kind="stable")
             columns = [np.full(len(order), band, np.uint16), keys[order, band], order.astype(np.uint32)]
