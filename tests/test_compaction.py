@@ -65,7 +65,7 @@ def test_equal_shapes_of_different_segments_are_stored_once(store):
 def test_bands_are_in_one_global_order(store):
     compact(store.url, shapes_per_part=20)
     (segment,) = open_index(store.url).segments
-    rows = [(band, int(b)) for band, buckets, _ in segment._bands.read_all() for b in buckets]
+    rows = [(band, int(b)) for band, buckets, _ in segment.read_bands() for b in buckets]
     assert rows == sorted(rows)
     assert len(rows) == segment.summary.n_shapes * 6
 

@@ -131,13 +131,23 @@ def _outcome(future: Future, url: str) -> Outcome:
 
 
 def search_on_cluster(
-    client: Client, segments: Sequence[Segment], queries: Sequence[QueryPage], options: SearchOptions
+    client: Client, segments: Sequence[Segment], queries: Sequence[QueryPage], options: SearchOptions, snapshot: str
 ) -> list[SegmentAnswer]:
-    """Answer queries with one task a segment and a tree of merges; `k` rows a query travel back."""
+    """Answer queries with one task a segment and a tree of merges; `k` rows a query travel back.
+
+    Parameters
+    ----------
+    client
+        Where to run.
+    segments, queries, options
+        What to search, for what, and how.
+    snapshot
+        Names this view of the index: workers keep what they read for later queries of the same name.
+    """
     if not segments:
         return [SegmentAnswer((), 0)] * len(queries)
     bag = dask.bag.from_sequence(segments, partition_size=1)
-    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options))
+    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options, snapshot))
     merge_top_k = partial(_merge_top_k, options)
     merged = answers.reduction(merge_top_k, merge_top_k, split_every=_MERGE_WIDTH)
     answer: list[SegmentAnswer] = client.compute(merged).result()
@@ -145,14 +155,15 @@ def search_on_cluster(
 
 
 def _filter_rerank(
-    queries: Sequence[QueryPage], options: SearchOptions, segments: Iterable[Segment]
+    queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, segments: Iterable[Segment]
 ) -> list[list[SegmentAnswer]]:
-    return [search_segment(segment.kept_in(_worker_cache()), queries, options) for segment in segments]
+    cache = _worker_cache(snapshot)
+    return [search_segment(segment.kept_in(cache), queries, options) for segment in segments]
 
 
 @lru_cache(maxsize=1)
-def _worker_cache() -> Cache:
-    """Return what a worker keeps between the queries it takes part in."""
+def _worker_cache(snapshot: str) -> Cache:
+    """Return what a worker keeps between the queries of one view of an index."""
     return Cache()
 
 

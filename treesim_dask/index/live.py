@@ -47,9 +47,10 @@ def live_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
     if not tombstones and not any(segment.is_compacted for segment in published):
         return published
     compacted, fresh = _newest(published)
-    superseded = {
-        segment.segment_id: [name for name in segment.origins if name in fresh] for segment in compacted.values()
-    }
+    superseded, seen = {}, set(fresh)
+    for segment_id, segment in sorted(compacted.items()):
+        superseded[segment_id] = [name for name in segment.origins if name in seen]
+        seen.update(segment.origins)  # merged indexes may hold a source twice: it counts once
     live = [*compacted.values(), *fresh.values()]
     for segment in live:
         segment.deletions = _deletions(segment, superseded.get(segment.segment_id, []), tombstones)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -51,6 +51,7 @@ MATCH_SCHEMA = pa.schema(
         ("page_id", pa.string()),
         ("n_nodes", pa.uint32()),
         ("is_query", pa.bool_()),
+        ("probability", pa.float64()),
     ]
 )
 SKIPPED_SCHEMA = pa.schema([("reason", pa.string()), ("warc", pa.string()), ("offset", pa.int64())])
@@ -132,10 +133,15 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
             writer.write_table(table, row_group_size=_BAND_GROUP_ROWS)
 
 
-def write_matches(path: str, matches: Sequence[Mapping[str, Any]]) -> None:
-    """Write the rows of answers as a Parquet file."""
-    with storage_errors(path):
-        pq.write_table(pa.Table.from_pylist(list(matches), schema=MATCH_SCHEMA), path, compression="zstd")
+def write_matches(path: str, answers: Iterable[Sequence[Mapping[str, Any]]]) -> int:
+    """Write the matches of answers, given as rows, to a Parquet file as they come, and return how many there were."""
+    n_matches = 0
+    with storage_errors(path), TableWriter(Path(path), MATCH_SCHEMA) as table:
+        table.append_table(MATCH_SCHEMA.empty_table())
+        for matches in answers:
+            table.append_table(pa.Table.from_pylist(list(matches), schema=MATCH_SCHEMA))
+            n_matches += len(matches)
+    return n_matches
 
 
 def column_values(table: pa.Table, name: str) -> NDArray[Any]:
