@@ -7,15 +7,27 @@ import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
-from indexes import all_pages, brute_force, day, found, query_of, random_sources, write_index
+from indexes import (
+    CONFIG,
+    all_pages,
+    brute_force,
+    day,
+    found,
+    query_of,
+    random_sources,
+    write_index,
+    write_source,
+)
+from strategies import shape_batch
 
 from treesim_dask.api import open_index
+from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError, PageError
 from treesim_dask.index.arrays import ArrayWriter
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.store import Store
-from treesim_dask.query.metrics import METRICS
+from treesim_dask.query.metrics import METRICS, measure_overlap
 from treesim_dask.query.options import Conditions, SearchOptions, domain_of, host_of, read_date
 from treesim_dask.query.search import search_many, search_segments
 
@@ -163,3 +175,68 @@ print([name for name in ("dask", "distributed", "pandas", "zarr", "aiohttp", "wa
 """
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
+
+
+def agree(page, query, n_rows):
+    """Whether a page agrees with the query in the first rows of a band, from the signatures."""
+    signature = query_of(page).signature.reshape(CONFIG.n_bands, -1)
+    return (signature[:, :n_rows] == query.signature.reshape(CONFIG.n_bands, -1)[:, :n_rows]).all(axis=1).any()
+
+
+def test_too_few_matches_are_filled_with_pages_that_agree_in_fewer_rows(index):
+    for page in PAGES[::17]:
+        query = query_of(page)
+        n_strict = len(index.search(query, len(PAGES)).matches)
+        assert index.search(query, n_strict, fill=True).n_agree is None
+        filled = index.search(query, n_strict + 1, fill=True)
+        relaxed = [other for other in PAGES if agree(other, query, 1)]  # two rows a band: one is the only step
+        assert filled.n_agree == 1
+        scores = sorted((match.score for match in filled.matches), reverse=True)
+        exact = METRICS["log-cosine"].scores(
+            measure_overlap(query.shape, shape_batch([other["shape"] for other in relaxed]))
+        )
+        assert scores == sorted(exact.tolist(), reverse=True)[: n_strict + 1]
+
+
+def test_matches_carry_the_probability_of_being_found(index):
+    for match in index.search(query_of(PAGES[3]), 20).matches:
+        expected = 1 - (1 - match.jaccard**CONFIG.n_rows) ** CONFIG.n_bands
+        assert match.probability == pytest.approx(expected, abs=1e-8)
+
+
+def test_a_source_indexed_anew_is_seen_after_a_refresh(tmp_path):
+    store = write_index(tmp_path / "index", SOURCES)
+    index = open_index(store.url)
+    index.search(query_of(PAGES[0]))
+    url = next(iter(SOURCES))
+    changed = {**SOURCES, url: SOURCES[url][::-1]}
+    write_source(store, url, changed[url])
+    index.refresh()
+    for page in PAGES[::11]:
+        assert found(index.search(query_of(page))) == brute_force(all_pages(changed), query_of(page))
+
+
+def test_index_against_index(index, tmp_path):
+    other = random_sources(seed=1, n_sources=1, n_pages=20)
+    write_index(tmp_path / "other", other)
+    answers = list(index.search_batch(str(tmp_path / "other"), 4))
+    assert [query.page_id for query, _ in answers] == [page["page_id"] for page in all_pages(other)]
+    for (_, answer), page in zip(answers, all_pages(other), strict=True):
+        assert found(answer) == brute_force(PAGES, query_of(page), k=4)
+    write_index(tmp_path / "foreign", other, IndexConfig(n_bands=3, n_rows=2))
+    with pytest.raises(ConfigError, match="other parameters: n_bands 3 and 6"):
+        list(index.search_batch(str(tmp_path / "foreign")))
+
+
+def test_a_list_of_pages(index, tmp_path):
+    html = tmp_path / "page.html"
+    html.write_text("<html><body>" + "<div><p>text</p></div>" * 20 + "</body></html>")
+    names = tmp_path / "pages.txt"
+    names.write_text(f"id:{PAGES[5]['page_id']}\n\n{html}\n")
+    first, second = index.search_batch(str(names), 3)
+    assert first[1] == index.search(f"id:{PAGES[5]['page_id']}", 3)
+    assert second[0].place == (str(html), 0)
+    assert second[1].matches == index.search(str(html), 3).matches
+    names.write_text("\n")
+    with pytest.raises(PageError, match="is empty"):
+        list(index.search_batch(str(names)))

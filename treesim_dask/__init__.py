@@ -10,21 +10,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treesim_dask.api import Index, open_index
+    from treesim_dask.api import Index, merge, open_index
     from treesim_dask.builder import BuildReport, build
+    from treesim_dask.compactor import CompactReport, compact
     from treesim_dask.config import IndexConfig, PageFilter
     from treesim_dask.errors import TreesimError
 
 __version__ = "0.1.0"
-__all__ = ["BuildReport", "Index", "IndexConfig", "PageFilter", "TreesimError", "build", "open_index"]
+__all__ = [
+    "BuildReport",
+    "CompactReport",
+    "Index",
+    "IndexConfig",
+    "PageFilter",
+    "TreesimError",
+    "build",
+    "compact",
+    "merge",
+    "open_index",
+]
 
 _HOMES = {
     "BuildReport": "builder",
+    "CompactReport": "compactor",
     "Index": "api",
     "IndexConfig": "config",
     "PageFilter": "config",
     "TreesimError": "errors",
     "build": "builder",
+    "compact": "compactor",
+    "merge": "api",
     "open_index": "api",
 }
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import html
+import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
+from treesim_dask.index.live import live_segments
 from treesim_dask.index.manifest import read_manifest
-from treesim_dask.index.segment import list_segments
 from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, find_metric
-from treesim_dask.query.options import SearchOptions
+from treesim_dask.query.options import Conditions, SearchOptions
 from treesim_dask.query.page import QueryPage, load_query
-from treesim_dask.query.search import SegmentAnswer, search_segments
+from treesim_dask.query.search import SegmentAnswer, add_probabilities, fill_answers, in_blocks, search_segments
 
 if TYPE_CHECKING:
     import dask.array
@@ -46,6 +47,35 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memor
     return Index(Store(url, storage_options), memory)
 
 
+def merge(
+    others: Sequence[str],
+    index: str,
+    storage_options: Mapping[str, Any] | None = None,
+    on_segment: Callable[[int], None] = lambda n_copied: None,
+) -> int:
+    """Add the pages of other indexes to an index, a new one where there is none, and return the segments copied.
+
+    Parameters
+    ----------
+    others
+        Indexes with the same parameters.
+    index
+        What they are added to: a local path or any fsspec URL.
+    storage_options
+        For the fsspec file systems of all of them.
+    on_segment
+        Called after each segment with the number copied so far.
+    """
+    from treesim_dask.index.merging import merge_indexes
+
+    n_copied = 0
+    for n_copied, _ in enumerate(
+        merge_indexes(Store(index, storage_options), [Store(url, storage_options) for url in others]), 1
+    ):
+        on_segment(n_copied)
+    return n_copied
+
+
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
     """What an index holds, in numbers."""
@@ -72,7 +102,7 @@ class IndexInfo:
 
 
 class Index:
-    """A published index. It is a snapshot: segments that are added later are seen by opening it again.
+    """A published index. It is a snapshot: segments that are added later are seen after `refresh`.
 
     Use `open_index` to make one.
     """
@@ -80,8 +110,14 @@ class Index:
     def __init__(self, store: Store, memory: int = DEFAULT_MEMORY) -> None:
         self.store = store
         self.config = read_manifest(store)
-        self.cache = Cache(memory)
-        self.segments = list_segments(store, self.cache)
+        self._memory = memory
+        self.refresh()
+
+    def refresh(self) -> None:
+        """See the index as it is now; what was kept of it in memory is read again."""
+        self.cache = Cache(self._memory)
+        self.segments = live_segments(self.store, self.cache)
+        self._snapshot = uuid.uuid4().hex
 
     @property
     def url(self) -> str:
@@ -99,11 +135,70 @@ class Index:
         """Return the matches of a page as objects, with the number of candidates; see `query`."""
         chosen = SearchOptions(k, **options)
         query = page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
+        return self._answer([query], chosen, client)[0]
+
+    def search_many(
+        self,
+        pages: Iterable[str | bytes | QueryPage],
+        k: int = 10,
+        client: Client | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
+        """Yield each page with its answer, in order; some hundreds are answered at once. See `search`."""
+        chosen = SearchOptions(k, **options)
+        queries = (
+            page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
+            for page in pages
+        )
+        for block in in_blocks(queries):
+            yield from zip(block, self._answer(block, chosen, client), strict=True)
+
+    def search_batch(
+        self, batch: str, k: int = 10, storage_options: Mapping[str, Any] | None = None, **options: Any
+    ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
+        """Yield all pages of a folder, a WARC file, another index or a list of pages, each with its answer.
+
+        Parameters
+        ----------
+        batch
+            See `treesim_dask.query.batch.read_queries`.
+        k, options
+            As for `search`.
+        storage_options
+            For reading archives.
+        """
+        from treesim_dask.query.batch import read_queries
+
+        queries = read_queries(batch, self.segments, self.config, storage_options)
+        return self.search_many(queries, k, **options)
+
+    def _answer(
+        self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None
+    ) -> list[SegmentAnswer]:
+        """Answer queries; where compaction has removed a segment meanwhile, from those that took its place."""
+        ask = partial(self._ask, client)
+        try:
+            answers = self._ask_and_fill(ask, queries, options)
+        except FileNotFoundError:
+            self.refresh()
+            answers = self._ask_and_fill(ask, queries, options)
+        return [add_probabilities(answer, self.config) for answer in answers]
+
+    def _ask_and_fill(
+        self,
+        ask: Callable[[Sequence[QueryPage], SearchOptions], list[SegmentAnswer]],
+        queries: Sequence[QueryPage],
+        options: SearchOptions,
+    ) -> list[SegmentAnswer]:
+        return fill_answers(ask, queries, options, self.config.n_rows) if options.fill else ask(queries, options)
+
+    def _ask(self, client: Client | None, queries: Sequence[QueryPage], options: SearchOptions) -> list[SegmentAnswer]:
         if client is None:
-            return search_segments(self.segments, [query], chosen)[0]
+            return search_segments(self.segments, queries, options)
         from treesim_dask.dataflow import search_on_cluster
 
-        return search_on_cluster(client, self.segments, [query], chosen)[0]
+        return search_on_cluster(client, self.segments, queries, options, self._snapshot)
 
     def query(self, page: str | bytes | QueryPage, k: int = 10, **options: Any) -> pandas.DataFrame:
         """Return the pages built most like the given one, best first.
@@ -167,6 +262,45 @@ class Index:
             n_index_bytes=sum(s.n_bytes for s in summaries),
             skipped=dict(sum((Counter(s.skipped) for s in summaries), Counter())),
         )
+
+    def delete(
+        self,
+        urls: Collection[str] = (),
+        hosts: Collection[str] = (),
+        page_ids: Collection[str] = (),
+        warcs: Collection[str] = (),
+    ) -> int:
+        """Delete pages by URL, host (with its subdomains), page id or WARC file, and return how many.
+
+        They are gone from all later answers at once, and from the files with the next compaction. A WARC file may be
+        given by the end of its path.
+        """
+        from treesim_dask.index.deletion import delete_pages
+
+        wanted = Conditions(hosts=tuple(hosts))
+
+        def is_meant(page: dict[str, Any]) -> bool:
+            is_of_warc = any(page["warc"] == warc or page["warc"].endswith("/" + warc) for warc in warcs)
+            is_of_host = bool(hosts) and wanted.accepts({**page, "n_nodes": 0})
+            return page["url"] in urls or is_of_warc or is_of_host
+
+        n_deleted = delete_pages(self.store, is_meant, {page_id.removeprefix("id:") for page_id in page_ids})
+        self.refresh()
+        return n_deleted
+
+    def export(self, folder: str, file_format: str = "parquet") -> dict[str, int]:
+        """Write the index as three tables, ``pages``, ``shapes`` and ``bands``, and return the rows of each.
+
+        Parameters
+        ----------
+        folder
+            A local folder.
+        file_format
+            ``"parquet"`` or ``"arrow"``.
+        """
+        from treesim_dask.index.export import export_tables
+
+        return export_tables(self.segments, folder, file_format)
 
     def check(
         self,

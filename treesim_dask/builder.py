@@ -17,6 +17,8 @@ from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import IndexFormatError, SourceError
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments, read_catalog, write_catalog
+from treesim_dask.index.deletion import delete_sources
+from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SegmentSummary, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
@@ -196,18 +198,18 @@ def _new_index(store: Store, config: IndexConfig) -> Iterator[None]:
 
 def _pending_sources(store: Store, sources: Sequence[Source], page_filter: PageFilter) -> list[Source]:
     """Return the sources that the index does not hold as they are now."""
-    published = {segment.segment_id: segment for segment in list_segments(store)}
+    indexed = live_sources(store)
     pending = []
     for source in sources:
-        segment = published.get(segment_id_of(source.url))
-        if segment is None or not _is_current(segment.summary, source, page_filter):
+        known = indexed.get(segment_id_of(source.url))
+        if known is None or not _is_current(known, source, page_filter):
             pending.append(source)
     return pending
 
 
-def _is_current(summary: SegmentSummary, source: Source, page_filter: PageFilter) -> bool:
-    same_size = None in (summary.source_size, source.size) or summary.source_size == source.size
-    return same_size and summary.page_filter == page_filter.to_dict()
+def _is_current(known: IndexedSource, source: Source, page_filter: PageFilter) -> bool:
+    same_size = None in (known.source_size, source.size) or known.source_size == source.size
+    return same_size and known.page_filter == page_filter.to_dict()
 
 
 def _remove_leftovers(store: Store, sources: Sequence[Source]) -> None:
@@ -219,9 +221,13 @@ def _remove_leftovers(store: Store, sources: Sequence[Source]) -> None:
     if store.exists(STAGING) and not store.list_names(STAGING):
         store.remove(STAGING)
     roots = {source.url.rpartition("#")[0] for source in sources if source.kind == "html"}
-    for segment in list_segments(store) if roots else ():
-        if segment.summary.source_url.rpartition("#")[0] in roots and segment.segment_id not in ours:
-            store.remove(f"{SEGMENTS}/{segment.segment_id}")
+    outdated = [
+        source.origin
+        for source in (live_sources(store).values() if roots else ())
+        if source.source_url.rpartition("#")[0] in roots and source.origin not in ours
+    ]
+    if outdated:
+        delete_sources(store, outdated)
 
 
 def _update_catalog(store: Store) -> None:

@@ -6,12 +6,13 @@ a small summary travels back. A query filters and reranks each segment where the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import dask.bag
+import numpy as np
 import pandas
 from distributed import as_completed
 
@@ -24,14 +25,17 @@ from treesim_dask.errors import SourceError, StorageError, TransferError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.cache import Cache
+from treesim_dask.index.compaction import Plan, make_band_files, make_parts, publish
+from treesim_dask.index.gathering import count_distinct, gather_part, order_bands
 from treesim_dask.index.segment import Segment, SegmentSummary
+from treesim_dask.index.splitting import split_unit
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import PAGE_SCHEMA
 from treesim_dask.index.writer import SegmentWriter
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.search import SegmentAnswer, merge_answers, search_segment
-from treesim_dask.types import SkippedLog, Source
+from treesim_dask.types import SkippedLog, Source, offsets_of
 
 if TYPE_CHECKING:
     import dask.array
@@ -132,13 +136,23 @@ def _outcome(future: Future, url: str) -> Outcome:
 
 
 def search_on_cluster(
-    client: Client, segments: Sequence[Segment], queries: Sequence[QueryPage], options: SearchOptions
+    client: Client, segments: Sequence[Segment], queries: Sequence[QueryPage], options: SearchOptions, snapshot: str
 ) -> list[SegmentAnswer]:
-    """Answer queries with one task a segment and a tree of merges; `k` rows a query travel back."""
+    """Answer queries with one task a segment and a tree of merges; `k` rows a query travel back.
+
+    Parameters
+    ----------
+    client
+        Where to run.
+    segments, queries, options
+        What to search, for what, and how.
+    snapshot
+        Names this view of the index: workers keep what they read for later queries of the same name.
+    """
     if not segments:
         return [SegmentAnswer((), 0)] * len(queries)
     bag = dask.bag.from_sequence(segments, partition_size=1)
-    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options))
+    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options, snapshot))
     merge_top_k = partial(_merge_top_k, options)
     merged = answers.reduction(merge_top_k, merge_top_k, split_every=_MERGE_WIDTH)
     answer: list[SegmentAnswer] = client.compute(merged).result()
@@ -146,19 +160,52 @@ def search_on_cluster(
 
 
 def _filter_rerank(
-    queries: Sequence[QueryPage], options: SearchOptions, segments: Iterable[Segment]
+    queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, segments: Iterable[Segment]
 ) -> list[list[SegmentAnswer]]:
-    return [search_segment(segment.kept_in(_worker_cache()), queries, options) for segment in segments]
+    cache = _worker_cache(snapshot)
+    return [search_segment(segment.kept_in(cache), queries, options) for segment in segments]
 
 
 @lru_cache(maxsize=1)
-def _worker_cache() -> Cache:
-    """Return what a worker keeps between the queries it takes part in."""
+def _worker_cache(snapshot: str) -> Cache:
+    """Return what a worker keeps between the queries of one view of an index."""
     return Cache()
 
 
 def _merge_top_k(options: SearchOptions, answers: Iterable[list[SegmentAnswer]]) -> list[SegmentAnswer]:
     return [merge_answers(of_query, options) for of_query in zip(*answers, strict=True)]
+
+
+def compact_segments(
+    plan: Plan, client: Client | None = None, on_step: Callable[[str], None] = lambda step: None
+) -> SegmentSummary:
+    """Carry out a compaction, on a cluster or in this process, and publish its result.
+
+    Segments are split in parallel, then parts are gathered and bands ordered in parallel: each task reads what it needs
+    from the store and holds a part at most.
+    """
+    work, units = plan.work, plan.units
+    make_keys = partial(band_keys, n_bands=work.n_bands)
+    on_step(f"splitting {len(units):,} segments")
+    splits = _run_tasks(client, split_unit, [(unit, work, make_keys) for unit in units])
+    parts = make_parts(plan, splits)
+    on_step(f"gathering {len(parts):,} parts")
+    n_shapes = _run_tasks(client, count_distinct, [(part, units, work) for part in parts])
+    first = offsets_of(np.array(n_shapes, np.int64)).tolist()
+    tasks = [(part, first[part.number], units, work, make_keys) for part in parts]
+    gathered = _run_tasks(client, gather_part, tasks)
+    files = make_band_files(plan, first[-1])
+    on_step(f"ordering {len(files):,} band files")
+    bands = _run_tasks(client, order_bands, [(n, cells, len(parts), work) for n, cells in enumerate(files)])
+    on_step("publishing")
+    return publish(plan, gathered, bands)
+
+
+def _run_tasks(client: Client | None, task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Call a function with each tuple of arguments, on the cluster if there is one."""
+    if client is None:
+        return [task(*given) for given in arguments]
+    return client.gather([client.submit(task, *given, pure=False) for given in arguments])
 
 
 def page_frame(segments: Sequence[Segment]) -> dask.dataframe.DataFrame:

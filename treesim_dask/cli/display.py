@@ -51,6 +51,12 @@ class Progress:
         rate = done / max(self.seconds, 1e-9)
         self.show(f"{what} {done:,}/{total:,}, {rate:,.0f}/s, {format_seconds((total - done) / max(rate, 1e-9))} left")
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """End the line on a terminal."""
         if self._is_open:

@@ -164,7 +164,7 @@ def _follow_pointers(
                 if number == n_unknown:
                     unknown[number] = name
                     n_unknown += 1
-                tag = np.int64(N_IDS + number)
+                tag = N_IDS + number
             tags[end] = tag
             depths[end] = depth
             end += 1

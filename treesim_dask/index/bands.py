@@ -34,13 +34,13 @@ class Hits:
     queries, bands, shapes
         Shape (n_hits,), dtype int64.
     n_capped
-        How many entries of overfull buckets were passed over.
+        Shape (n_queries,), dtype int64: how many entries of overfull buckets were passed over.
     """
 
     queries: Int64Array
     bands: Int64Array
     shapes: Int64Array
-    n_capped: int = 0
+    n_capped: Int64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class BandTable:
         order = np.argsort(groups, kind="stable")
         queries, bands, groups = queries[order], bands[order], groups[order]
         distinct, starts = np.unique(groups, return_index=True)
-        stops = np.append(starts[1:], len(groups))
+        stops = np.append(starts, len(groups))[1:]
         positions, shapes = [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
         for (buckets, members), start, stop in zip(self._groups(lookup, distinct), starts, stops, strict=True):
             wanted = keys[queries[start:stop], bands[start:stop]]
@@ -121,7 +121,8 @@ class BandTable:
             positions.append(np.repeat(np.arange(start, stop), lengths))
             shapes.append(members[inside])
         position = np.concatenate(positions)
-        hits = Hits(queries[position], bands[position], np.concatenate(shapes).astype(np.int64))
+        none_capped = np.zeros(len(keys), np.int64)
+        hits = Hits(queries[position], bands[position], np.concatenate(shapes).astype(np.int64), none_capped)
         return hits if cap is None else _cap_buckets(hits, cap, keys.shape[1])
 
     def read_all(self) -> Iterator[tuple[int, UInt64Array, UInt32Array]]:
@@ -201,4 +202,5 @@ def _cap_buckets(hits: Hits, cap: int, n_bands: int) -> Hits:
     starts = np.flatnonzero(np.append(True, np.diff(cell[order]) != 0)) if len(order) else order
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     kept = np.sort(order[rank < cap])
-    return Hits(hits.queries[kept], hits.bands[kept], hits.shapes[kept], len(order) - len(kept))
+    n_capped = np.bincount(hits.queries[order[rank >= cap]], minlength=len(hits.n_capped))
+    return Hits(hits.queries[kept], hits.bands[kept], hits.shapes[kept], n_capped)

@@ -8,11 +8,13 @@ from typing import Any
 
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.catalog import CATALOG, read_catalog
+from treesim_dask.index.live import dead_segments
 from treesim_dask.index.manifest import MANIFEST, read_manifest
 from treesim_dask.index.parts import SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, SegmentSummary, list_segments
 from treesim_dask.index.store import STAGING, Store
 from treesim_dask.index.tables import PAGES
+from treesim_dask.index.tombstones import DELETED
 from treesim_dask.index.writer import file_digest
 
 
@@ -51,17 +53,30 @@ def check_index(
     """
     fingerprint = read_manifest(store).fingerprint
     for name in store.list_names(STAGING):
-        yield Problem(f"{STAGING}/{name}", "left by an interrupted build", is_orphan=True)
+        yield Problem(f"{STAGING}/{name}", "left by an interrupted build or compaction", is_orphan=True)
     for name in store.list_names(""):
-        if name not in (MANIFEST, SEGMENTS, STAGING, CATALOG):
+        if name not in (MANIFEST, SEGMENTS, STAGING, CATALOG, DELETED):
             yield Problem(name, "no part of an index", is_orphan=name.startswith(f".{MANIFEST}."))
     sizes = _sizes_by_segment(store)
     known = {segment.segment_id: segment for segment in list_segments(store)} if quick else {}
     catalog = {} if quick else read_catalog(store)
+    replaced = _find_replaced(store)
     for done, (name, files) in enumerate(sorted(sizes.items()), 1):
-        segment = known.get(name) or Segment(store, name)
-        yield from _check_segment(segment, files, fingerprint, catalog.get(name), quick)
+        if name in replaced:
+            what = "replaced by compaction: an interrupted one left it"
+            yield Problem(f"{SEGMENTS}/{name}", what, is_orphan=True)
+        else:
+            segment = known.get(name) or Segment(store, name)
+            yield from _check_segment(segment, files, fingerprint, catalog.get(name), quick)
         on_segment(done, len(sizes))
+
+
+def _find_replaced(store: Store) -> set[str]:
+    """Return the segments that compacted ones took the place of; none where a summary is damaged, which is told."""
+    try:
+        return {segment.segment_id for segment in dead_segments(store)}
+    except IndexFormatError:
+        return set()
 
 
 def _sizes_by_segment(store: Store) -> dict[str, dict[str, int]]:
@@ -88,7 +103,7 @@ def _check_segment(
 ) -> Iterator[Problem]:
     folder = f"{SEGMENTS}/{segment.segment_id}"
     if SUMMARY not in sizes:
-        yield Problem(folder, "never published: an interrupted build left it", is_orphan=True)
+        yield Problem(folder, "never published: an interrupted build or compaction left it", is_orphan=True)
         return
     try:
         summary = segment.summary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.bands import BandTable, Hits
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.catalog import read_catalog
+from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.parts import SIGNATURES, CompactedPart, FreshPart, Part, join_vectors
 from treesim_dask.index.store import Store
@@ -25,6 +26,9 @@ SEGMENTS = "segments"
 SUMMARY = "segment.json"
 COMPACTED_PREFIX = "compacted-"
 LOOKUP = "bands/lookup.parquet"
+
+_SIGNATURES_AT_ONCE = 4096
+_SEGMENT_BYTES = 2**16  # an opened segment: mostly its summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,8 @@ class Segment:
 
     def kept_in(self, cache: Cache) -> Segment:
         """Return the same segment, keeping what it reads in another cache."""
-        return Segment(self.store, self.segment_id, cache, self.deletions)
+        segment = Segment(self.store, self.segment_id, cache, self.deletions)
+        return cache.get((self.store.url, self.segment_id, "segment"), lambda: segment, lambda _: _SEGMENT_BYTES)
 
     def _name(self, part: str) -> str:
         return f"{SEGMENTS}/{self.segment_id}/{part}"
@@ -175,6 +180,10 @@ class Segment:
         if not self.is_compacted:
             return [self.segment_id]
         return sorted(self._compaction["origins"])
+
+    def live_origins(self) -> set[str]:
+        """Return the origins that are not deleted as a whole."""
+        return {name for number, name in enumerate(self.origins) if number not in self.deletions.whole}
 
     @property
     def _compaction(self) -> dict[str, Any]:
@@ -216,12 +225,41 @@ class Segment:
         """
         return self._bands.find(keys, cap)
 
-    def read_keys(self, n_bands: int) -> UInt64Array:
-        """Return the bucket keys of all shapes. Shape (n_shapes, n_bands), dtype uint64."""
-        keys = np.empty((self.summary.n_shapes, n_bands), np.uint64)
-        for band, buckets, shapes in self._bands.read_all():
-            keys[shapes, band] = buckets
-        return keys
+    def scan_hits(self, signatures: UInt32Array, n_bands: int, n_agree: int) -> Hits:
+        """Return the shapes that agree with each query in the first rows of a band, by looking at all signatures.
+
+        Parameters
+        ----------
+        signatures
+            Shape (n_queries, n_hashes), dtype uint32.
+        n_bands
+            How many bands a signature has.
+        n_agree
+            How many rows of a band must agree.
+        """
+        wanted = signatures.reshape(len(signatures), n_bands, -1)[:, :, :n_agree]
+        found = [(np.empty(0, np.int64),) * 3]
+        first = 0
+        for array in self._signatures:
+            for start in range(0, len(array), _SIGNATURES_AT_ONCE):
+                rows = array.read(start, min(start + _SIGNATURES_AT_ONCE, len(array)))
+                prefixes = rows.reshape(len(rows), n_bands, -1)[:, :, :n_agree]
+                for query in range(len(wanted)):
+                    shapes, bands = np.nonzero((prefixes == wanted[query]).all(axis=2))
+                    found.append((np.full(len(shapes), query), bands, shapes + first + start))
+            first += len(array)
+        queries, bands, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
+        return Hits(queries, bands, shapes, np.zeros(len(signatures), np.int64))
+
+    @property
+    def _signatures(self) -> list[ChunkedArray]:
+        return [ChunkedArray(self.store, name, self._cache) for name in self._signature_names]
+
+    @property
+    def _signature_names(self) -> list[str]:
+        if not self.is_compacted:
+            return [self._name(SIGNATURES)]
+        return [self._name(f"{part_name(n)}/{SIGNATURES}") for n in range(len(self._compaction["parts"]))]
 
     def read_shapes(self, shapes: Int64Array) -> ShapeBatch:
         """Return the vectors of some shapes, in the given order."""
@@ -301,19 +339,25 @@ class Segment:
         is_sorted = bool((order == np.arange(len(order))).all())
         return pieces, None if is_sorted else np.argsort(order, kind="stable")
 
-    def read_signatures(self) -> UInt32Array:
-        """Return all signatures. Shape (n_shapes, n_hashes), dtype uint32."""
-        return np.concatenate([np.asarray(array[:], np.uint32) for array in self.signature_arrays])
+    def read_signatures(self, shapes: Int64Array | None = None) -> UInt32Array:
+        """Return the signatures of some shapes, in the given order, or of all. Shape (n_shapes, n_hashes), uint32."""
+        arrays = self._signatures
+        if shapes is None:
+            return np.concatenate([array.read() for array in arrays])
+        first = self._part_offsets[0]
+        part_of, order = self._split(shapes, first)
+        return np.asarray(_reorder([arrays[n].take(shapes[some] - first[n]) for n, some in part_of], order), np.uint32)
+
+    def read_bands(self) -> Iterator[tuple[int, UInt64Array, UInt32Array]]:
+        """Yield (band, buckets, shapes) of each row group of the band table, in the order of (band, bucket)."""
+        return self._bands.read_all()
 
     @property
     def signature_arrays(self) -> list[Any]:
         """The signatures as open Zarr arrays, one a part."""
         from treesim_dask.index.arrays import open_array  # Zarr takes half a second to import, and queries do without
 
-        if not self.is_compacted:
-            return [open_array(self.store, self._name(SIGNATURES))]
-        n_parts = len(self._compaction["parts"])
-        return [open_array(self.store, self._name(f"{part_name(n)}/{SIGNATURES}")) for n in range(n_parts)]
+        return [open_array(self.store, name) for name in self._signature_names]
 
     @cached_property
     def page_shapes(self) -> Int64Array:

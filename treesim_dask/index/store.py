@@ -150,6 +150,17 @@ class Store:
             finally:
                 part.unlink(missing_ok=True)
 
+    def put_file(self, path: Path, name: str) -> None:
+        """Move a local file into the index: old or new, never half of it."""
+        with storage_errors(self.url):
+            if not self.is_local:
+                self.fs.pipe_file(self.path(name), path.read_bytes())
+                path.unlink()
+                return
+            target = Path(self.path(name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+
     def remove(self, name: str) -> None:
         """Remove a file or a folder with all it holds; nothing happens where there is none."""
         with storage_errors(self.url):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -51,6 +51,7 @@ MATCH_SCHEMA = pa.schema(
         ("page_id", pa.string()),
         ("n_nodes", pa.uint32()),
         ("is_query", pa.bool_()),
+        ("probability", pa.float64()),
     ]
 )
 SKIPPED_SCHEMA = pa.schema([("reason", pa.string()), ("warc", pa.string()), ("offset", pa.int64())])
@@ -85,7 +86,10 @@ class TableWriter:
 
     def append(self, columns: dict[str, Any]) -> None:
         """Add rows, given as one sequence a column."""
-        table = pa.table(columns, schema=self._schema)
+        self.append_table(pa.table(columns, schema=self._schema))
+
+    def append_table(self, table: pa.Table) -> None:
+        """Add the rows of a table."""
         self._pending.append(table)
         self._n_pending += table.num_rows
         if self._n_pending >= _PAGE_GROUP_ROWS:
@@ -106,6 +110,13 @@ class TableWriter:
         self._writer.close()
 
 
+def band_writer(path: Path) -> pq.ParquetWriter:
+    """Open a band table for writing."""
+    # buckets are random numbers: only their differences, once sorted, compress
+    encoding = {"bucket": "DELTA_BINARY_PACKED", "shape": "DELTA_BINARY_PACKED"}
+    return pq.ParquetWriter(path, BAND_SCHEMA, **_WRITE_OPTIONS, use_dictionary=["band"], column_encoding=encoding)
+
+
 def write_bands(path: Path, keys: UInt64Array) -> None:
     """Write the band table of a segment, ordered by (band, bucket, shape); no row group spans two bands.
 
@@ -116,10 +127,7 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
     keys
         Shape (n_shapes, n_bands), dtype uint64: the bucket keys of each shape.
     """
-    # buckets are random numbers: only their differences, once sorted, compress
-    encoding = {"bucket": "DELTA_BINARY_PACKED", "shape": "DELTA_BINARY_PACKED"}
-    options: dict[str, Any] = {**_WRITE_OPTIONS, "use_dictionary": ["band"], "column_encoding": encoding}
-    with pq.ParquetWriter(path, BAND_SCHEMA, **options) as writer:
+    with band_writer(path) as writer:
         for band in range(keys.shape[1] if len(keys) else 0):
             order = np.argsort(keys[:, band], kind="stable")
             columns = [np.full(len(order), band, np.uint16), keys[order, band], order.astype(np.uint32)]
@@ -127,10 +135,15 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
             writer.write_table(table, row_group_size=_BAND_GROUP_ROWS)
 
 
-def write_matches(path: str, matches: Sequence[Mapping[str, Any]]) -> None:
-    """Write the rows of answers as a Parquet file."""
-    with storage_errors(path):
-        pq.write_table(pa.Table.from_pylist(list(matches), schema=MATCH_SCHEMA), path, compression="zstd")
+def write_matches(path: str, answers: Iterable[Sequence[Mapping[str, Any]]]) -> int:
+    """Write the matches of answers, given as rows, to a Parquet file as they come, and return how many there were."""
+    n_matches = 0
+    with storage_errors(path), TableWriter(Path(path), MATCH_SCHEMA) as table:
+        table.append_table(MATCH_SCHEMA.empty_table())
+        for matches in answers:
+            table.append_table(pa.Table.from_pylist(list(matches), schema=MATCH_SCHEMA))
+            n_matches += len(matches)
+    return n_matches
 
 
 def column_values(table: pa.Table, name: str) -> NDArray[Any]:

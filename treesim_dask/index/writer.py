@@ -13,6 +13,7 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -176,7 +177,7 @@ class SegmentWriter:
             n_html_bytes=self._n_html_bytes,
             skipped=dict(sorted(Counter(self.skipped.reason).items())),
             damage=[list(place) for place in self.skipped.select(damage_reasons)[:_MOST_DAMAGE]],
-            files=_checksums(self._folder),
+            files=file_checksums(self._folder),
         )
 
 
@@ -186,7 +187,8 @@ def _row_sums(shapes: ShapeBatch) -> Int64Array:
     return running[shapes.indptr[1:]] - running[shapes.indptr[:-1]]
 
 
-def _checksums(folder: Path) -> dict[str, list[object]]:
+def file_checksums(folder: Path) -> dict[str, list[Any]]:
+    """Return size and checksum of every file below a folder, by its path relative to the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         path.relative_to(folder).as_posix(): [path.stat().st_size, file_digest(path.read_bytes())] for path in files

@@ -91,7 +91,10 @@ class SearchOptions:
     bucket_cap
         Take at most this many shapes of a bucket in a segment; None for all.
     fill
-        With fewer than k matches, take shapes that agree in fewer rows of a band.
+        With fewer than k matches, take shapes that agree in the first rows of a band, in as many as give enough. This
+        looks at all signatures.
+    n_agree
+        Take shapes that agree in this many rows of a band, instead of those that share a bucket.
     """
 
     k: int = 10
@@ -101,6 +104,7 @@ class SearchOptions:
     one_per: Literal["host", "domain"] | None = None
     bucket_cap: int | None = None
     fill: bool = False
+    n_agree: int | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:

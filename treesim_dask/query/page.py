@@ -20,7 +20,7 @@ from treesim_dask.errors import PageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.segment import Segment
-from treesim_dask.types import Int64Array, PageBatch, ShapeBatch, UInt64Array
+from treesim_dask.types import Int64Array, PageBatch, ShapeBatch, UInt32Array, UInt64Array
 
 _PAGE_ID = re.compile(r"(?P<segment>[0-9a-f]{16})-(?P<row>\d{1,10})")
 
@@ -35,6 +35,8 @@ class QueryPage:
         What the user called it.
     shape
         A batch of one.
+    signature
+        Shape (n_hashes,), dtype uint32.
     keys
         Shape (n_bands,), dtype uint64: its bucket in each band.
     page_id, url, place, digest
@@ -44,6 +46,7 @@ class QueryPage:
 
     name: str
     shape: ShapeBatch
+    signature: UInt32Array
     keys: UInt64Array
     page_id: str | None = None
     url: str | None = None
@@ -63,8 +66,8 @@ class QueryPage:
 
 def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:
     """Hash a shape as the index does and return it as a query."""
-    keys = band_keys(make_family(config).sign(shape), config.n_bands)[0]
-    return QueryPage(name, shape, keys, **identity)
+    signatures = make_family(config).sign(shape)
+    return QueryPage(name, shape, signatures[0], band_keys(signatures, config.n_bands)[0], **identity)
 
 
 def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **identity: Any) -> QueryPage:
@@ -97,11 +100,12 @@ def queries_from_rows(segment: Segment, rows: Int64Array, config: IndexConfig) -
     """Return queries for some pages of a segment."""
     shapes, place = np.unique(segment.shapes_of(rows), return_inverse=True)
     vectors = segment.read_shapes(shapes)
-    keys = band_keys(make_family(config).sign(vectors), config.n_bands)
+    signatures = make_family(config).sign(vectors)
+    keys = band_keys(signatures, config.n_bands)
     page_ids = segment.page_ids(segment.page_origins(rows))
     urls = segment.read_pages(rows, ["url"]).column("url").to_pylist()
     return [
-        QueryPage(f"id:{page_id}", vectors.take(np.array([i])), keys[i], page_id=page_id, url=url)
+        QueryPage(f"id:{page_id}", vectors.take(np.array([i])), signatures[i], keys[i], page_id=page_id, url=url)
         for page_id, url, i in zip(page_ids, urls, place.tolist(), strict=True)
     ]
 

@@ -7,7 +7,7 @@ looked at once for all of them, and a query gets the same answer to the bit what
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from treesim_dask.config import IndexConfig
+from treesim_dask.hashing.bands import candidate_probability
+from treesim_dask.index.bands import Hits
 from treesim_dask.index.parts import join_vectors
 from treesim_dask.index.segment import Segment
 from treesim_dask.index.tables import page_rows
@@ -33,7 +36,8 @@ class Match:
     """An indexed page that resembles the query.
 
     ``page_id`` names it in the index; ``bands`` are the bands that fired; one range read of ``length`` bytes at
-    ``offset`` of ``warc`` gives the page back. ``is_query`` marks the query page itself.
+    ``offset`` of ``warc`` gives the page back. ``is_query`` marks the query page itself. ``probability`` is that with
+    which the index finds a page of this Jaccard similarity, None where the family has no such formula.
     """
 
     rank: int
@@ -49,6 +53,7 @@ class Match:
     page_id: str
     n_nodes: int
     is_query: bool
+    probability: float | None = None
 
     def to_row(self) -> dict[str, Any]:
         """Return the fields by name."""
@@ -71,11 +76,31 @@ class SegmentAnswer:
         How many shapes were compared with the query, in each segment for itself.
     n_capped
         How many entries of overfull buckets were passed over, if a cap was set.
+    n_agree
+        In how many rows of a band candidates had to agree, if fewer than all were enough; None otherwise.
     """
 
     matches: tuple[Match, ...]
     n_candidates: int
     n_capped: int = 0
+    n_agree: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "n_candidates": self.n_candidates,
+            "n_capped": self.n_capped,
+            "n_agree": self.n_agree,
+            "matches": [match.to_dict() for match in self.matches],
+        }
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the answer should know about it."""
+        notes = [f"{self.n_capped:,} entries of overfull buckets were passed over"] if self.n_capped else []
+        if self.n_agree is not None:
+            rows = "row" if self.n_agree == 1 else f"{self.n_agree} rows"
+            notes.append(f"too few pages share a bucket: also took those that agree in the first {rows} of a band")
+        return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +135,26 @@ def search_segment(segment: Segment, queries: Sequence[QueryPage], options: Sear
     The work is per distinct shape: a million pages of one shape cost one comparison.
     """
     # 1. filter
-    hits = segment.find_hits(np.stack([query.keys for query in queries]), options.bucket_cap)
+    hits = _find_hits(segment, queries, options)
     if not len(hits.shapes):
-        return [SegmentAnswer((), 0)] * len(queries)
+        return [SegmentAnswer((), 0, n_agree=options.n_agree)] * len(queries)
     # 2. rerank
     pairs = _rerank(segment, queries, hits.queries, hits.bands, hits.shapes, options.ordering)
     # 3. the pages behind the best shapes
     selected = select_pages(segment, queries, pairs.queries, pairs.shapes, pairs.keys, options)
     matches = _make_matches(segment, queries, pairs, selected)
     n_candidates = np.bincount(pairs.queries, minlength=len(queries)).tolist()
-    return [SegmentAnswer(tuple(matches[i]), n_candidates[i], hits.n_capped) for i in range(len(queries))]
+    n_capped = hits.n_capped.tolist()
+    return [
+        SegmentAnswer(tuple(matches[i]), n_candidates[i], n_capped[i], options.n_agree) for i in range(len(queries))
+    ]
+
+
+def _find_hits(segment: Segment, queries: Sequence[QueryPage], options: SearchOptions) -> Hits:
+    keys = np.stack([query.keys for query in queries])
+    if options.n_agree is None:
+        return segment.find_hits(keys, options.bucket_cap)
+    return segment.scan_hits(np.stack([query.signature for query in queries]), keys.shape[1], options.n_agree)
 
 
 def search_segments(
@@ -134,9 +169,15 @@ def search_many(
     segments: Sequence[Segment], queries: Iterable[QueryPage], options: SearchOptions
 ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
     """Answer any number of queries, in their order and in bounded memory: some hundreds at once."""
+    for block in in_blocks(queries):
+        yield from zip(block, search_segments(segments, block, options), strict=True)
+
+
+def in_blocks(queries: Iterable[QueryPage]) -> Iterator[list[QueryPage]]:
+    """Cut queries into blocks that are answered at once."""
     remaining = iter(queries)
     while block := list(islice(remaining, _QUERIES_AT_ONCE)):
-        yield from zip(block, search_segments(segments, block, options), strict=True)
+        yield block
 
 
 def merge_answers(answers: Iterable[SegmentAnswer], options: SearchOptions) -> SegmentAnswer:
@@ -152,7 +193,47 @@ def merge_answers(answers: Iterable[SegmentAnswer], options: SearchOptions) -> S
         tuple(replace(match, rank=rank) for rank, match in enumerate(best, 1)),
         sum(answer.n_candidates for answer in answers),
         sum(answer.n_capped for answer in answers),
+        options.n_agree,
     )
+
+
+def fill_answers(
+    ask: Callable[[Sequence[QueryPage], SearchOptions], list[SegmentAnswer]],
+    queries: Sequence[QueryPage],
+    options: SearchOptions,
+    n_rows: int,
+) -> list[SegmentAnswer]:
+    """Ask, and where fewer than k pages were found, ask again for pages that agree in fewer rows of a band.
+
+    Parameters
+    ----------
+    ask
+        Answers queries, wherever that is done.
+    queries, options
+        What to ask.
+    n_rows
+        Rows of a band.
+    """
+    answers = ask(queries, options)
+    for n_agree in range(n_rows - 1, 0, -1):
+        short = [i for i, answer in enumerate(answers) if len(answer.matches) < options.k]
+        if not short:
+            break
+        more = ask([queries[i] for i in short], replace(options, n_agree=n_agree))
+        for i, answer in zip(short, more, strict=True):
+            answers[i] = answer
+    return answers
+
+
+def add_probabilities(answer: SegmentAnswer, config: IndexConfig) -> SegmentAnswer:
+    """Say of each match how likely an index with these parameters was to find it, from its Jaccard similarity."""
+    if config.family != "minhash":
+        return answer
+    matches = (
+        replace(match, probability=round(float(candidate_probability(match.jaccard, config.n_bands, config.n_rows)), 9))
+        for match in answer.matches
+    )
+    return replace(answer, matches=tuple(matches))
 
 
 def sort_key(match: Match, metric: Metric) -> tuple[float, str, int]:

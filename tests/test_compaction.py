@@ -1,0 +1,233 @@
+import json
+from pathlib import Path
+
+import pytest
+from indexes import all_pages, brute_force, found, query_of, random_sources, write_index, write_source
+
+from treesim_dask.api import open_index
+from treesim_dask.builder import _pending_sources
+from treesim_dask.compactor import compact
+from treesim_dask.config import PageFilter
+from treesim_dask.errors import ConfigError
+from treesim_dask.index.deletion import delete_pages, delete_sources
+from treesim_dask.index.live import live_sources
+from treesim_dask.index.segment import segment_id_of
+from treesim_dask.index.store import Store
+from treesim_dask.types import Source
+
+SOURCES = random_sources(seed=2, n_sources=4)
+PAGES = all_pages(SOURCES)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write_index(tmp_path / "index", SOURCES)
+
+
+def answers(store, pages=PAGES, k=8):
+    index = open_index(store.url)
+    return [index.search(query_of(page), k).matches for page in pages[::13]]
+
+
+def assert_index_is(store, pages):
+    """The index answers as brute force over the given pages does, and holds nothing else."""
+    index = open_index(store.url)
+    for page in PAGES[::13]:
+        query = query_of(page)
+        assert found(index.search(query, 12)) == brute_force(pages, query, k=12)
+    ids = [name for s in index.segments for name in s.page_ids(s.page_origins(s.live_rows()))]
+    assert sorted(ids) == sorted(page["page_id"] for page in pages)
+    assert [problem for problem in index.check() if not problem.is_orphan] == []
+
+
+@pytest.mark.parametrize("shapes_per_part", [17, 40, 10**6])
+@pytest.mark.parametrize("max_pages", [90, 10**6])
+def test_answers_stay_the_same_to_the_bit(store, shapes_per_part, max_pages):
+    before = answers(store)
+    report = compact(store.url, shapes_per_part=shapes_per_part, max_pages=max_pages)
+    assert answers(store) == before
+    assert_index_is(store, PAGES)
+    assert (report.n_segments_before, report.n_segments) == (4, 2 if max_pages == 90 else 1)
+    assert report.n_shapes < report.n_shapes_before
+    index = open_index(store.url)
+    assert index.check() == []
+    parts = [s.summary.compaction["parts"] for s in index.segments]
+    assert (max(map(len, parts)) > 1) == (shapes_per_part < 50)
+
+
+def test_equal_shapes_of_different_segments_are_stored_once(store):
+    compact(store.url, shapes_per_part=20)
+    distinct = {json.dumps(page["shape"], sort_keys=True) for page in PAGES}
+    index = open_index(store.url)
+    assert index.info.n_shapes == len(distinct) == sum(len(s.read_all_shapes()) for s in index.segments)
+
+
+def test_bands_are_in_one_global_order(store):
+    compact(store.url, shapes_per_part=20)
+    (segment,) = open_index(store.url).segments
+    rows = [(band, int(b)) for band, buckets, _ in segment.read_bands() for b in buckets]
+    assert rows == sorted(rows)
+    assert len(rows) == segment.summary.n_shapes * 6
+
+
+def test_a_second_compaction_has_nothing_to_do(store):
+    compact(store.url)
+    name = open_index(store.url).segments[0].segment_id
+    report = compact(store.url)
+    assert open_index(store.url).segments[0].segment_id == name
+    assert report.n_segments == report.n_segments_before == 1
+
+
+def test_segments_added_later_are_seen_and_compacted_too(store):
+    compact(store.url, shapes_per_part=30)
+    more = random_sources(seed=3, n_sources=2)
+    for url, pages in more.items():
+        write_source(store, url, pages)
+    pages = all_pages({**SOURCES, **more})
+    assert_index_is(store, pages)
+    compact(store.url, shapes_per_part=30)
+    assert_index_is(store, pages)
+    assert len(open_index(store.url).segments) == 1
+
+
+def test_compacted_sources_are_remembered(store):
+    sources = [Source(url, "archive", (url,), len(pages)) for url, pages in SOURCES.items()]
+    compact(store.url)
+    assert _pending_sources(store, sources, PageFilter()) == []
+    assert _pending_sources(store, sources, PageFilter(min_bytes=1)) == sources
+    changed = Source(sources[0].url, "archive", sources[0].members, size=10**6)
+    assert _pending_sources(store, [changed, *sources[1:]], PageFilter()) == [changed]
+
+
+def test_a_source_indexed_anew_takes_the_place_of_its_old_pages(store):
+    compact(store.url)
+    url = next(iter(SOURCES))
+    changed = {**SOURCES, url: SOURCES[url][5:20]}
+    write_source(store, url, changed[url])
+    assert_index_is(store, all_pages(changed))
+    compact(store.url)
+    assert_index_is(store, all_pages(changed))
+
+
+@pytest.mark.parametrize("when", ["before", "after", "both"])
+def test_deleted_pages_never_appear_again(store, when):
+    left = PAGES
+    if when in ("before", "both"):
+        assert delete_pages(store, lambda page: ".site1." in page["url"]) > 0
+        left = [page for page in left if ".site1." not in page["url"]]
+        assert_index_is(store, left)
+    compact(store.url, shapes_per_part=25)
+    assert_index_is(store, left)
+    if when in ("after", "both"):
+        gone = left[7]["page_id"]
+        assert delete_pages(store, lambda page: ".site2." in page["url"], [gone]) > 0
+        left = [page for page in left if ".site2." not in page["url"] and page["page_id"] != gone]
+        assert_index_is(store, left)
+        compact(store.url)
+        assert_index_is(store, left)
+    assert store.list_names("deleted") == []
+
+
+def test_deleting_everything_leaves_an_empty_index(store):
+    assert delete_pages(store, lambda page: True) == len(PAGES)
+    assert delete_pages(store, lambda page: True) == 0
+    compact(store.url)
+    assert_index_is(store, [])
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_whole_sources_can_be_deleted(store, is_compacted):
+    if is_compacted:
+        compact(store.url)
+    url = next(iter(SOURCES))
+    delete_sources(store, [segment_id_of(url)])
+    left = all_pages({name: pages for name, pages in SOURCES.items() if name != url})
+    assert_index_is(store, left)
+    assert segment_id_of(url) not in live_sources(store)
+    compact(store.url)
+    assert_index_is(store, left)
+
+
+class Killed(BaseException):
+    """Stands for a kill signal: nothing catches it."""
+
+
+WRITES = ("write_bytes", "put_file", "publish", "remove")
+
+
+def kill_at(monkeypatch, n):
+    """Let the n-th write to any store end the process, before or in the middle of it."""
+    calls = iter(range(n + 1))
+
+    def interrupted(write):
+        def call(self, *args):
+            if next(calls, None) is None:
+                if write.__name__ == "remove" and (files := sorted(Path(self.path(args[0])).rglob("*.parquet"))):
+                    files[0].unlink()  # killed half-way through a folder
+                raise Killed
+            return write(self, *args)
+
+        return call
+
+    for name in WRITES:
+        monkeypatch.setattr(Store, name, interrupted(getattr(Store, name)))
+
+
+@pytest.mark.parametrize("with_deletions", [False, True])
+def test_a_killed_compaction_loses_and_doubles_nothing(store, monkeypatch, with_deletions):
+    pages = PAGES
+    if with_deletions:
+        delete_pages(store, lambda page: ".site1." in page["url"])
+        pages = [page for page in PAGES if ".site1." not in page["url"]]
+    expected = answers(store)
+    n = 0
+    while True:
+        with monkeypatch.context() as patch:
+            kill_at(patch, n)
+            try:
+                compact(store.url, shapes_per_part=40)
+                break
+            except Killed:
+                n += 1  # goes on where it stopped, and is killed a little later
+        assert answers(store) == expected
+    assert n >= 8
+    assert_index_is(store, pages)
+    assert open_index(store.url).check() == []
+    assert len(open_index(store.url).segments) == 1
+
+
+@pytest.mark.parametrize("n", range(1, 34, 8))
+def test_a_compaction_killed_anywhere_is_finished_by_the_next(store, monkeypatch, n):
+    expected = answers(store)
+    with monkeypatch.context() as patch:
+        kill_at(patch, n)
+        with pytest.raises(Killed):
+            compact(store.url, shapes_per_part=40)
+    assert answers(store) == expected
+    compact(store.url, shapes_per_part=40)
+    assert_index_is(store, PAGES)
+    assert open_index(store.url).check() == []
+
+
+def test_leftovers_of_a_killed_compaction_are_orphans(store, monkeypatch):
+    with monkeypatch.context() as patch:
+        kill_at(patch, 12)
+        with pytest.raises(Killed):
+            compact(store.url)
+    index = open_index(store.url)
+    assert [problem.is_orphan for problem in index.check()] == [True] * len(index.check()) != []
+    assert index.check(repair=True) == []
+    assert_index_is(store, PAGES)
+
+
+def test_an_open_index_goes_on_after_compaction(store):
+    index = open_index(store.url, memory=0)
+    before = [index.search(query_of(page), 8).matches for page in PAGES[::9]]
+    compact(store.url)
+    assert [index.search(query_of(page), 8).matches for page in PAGES[::9]] == before
+
+
+@pytest.mark.parametrize("options", [{"max_pages": 0}, {"shapes_per_part": 0}])
+def test_options_that_make_no_sense_are_refused(store, options):
+    with pytest.raises(ConfigError, match="at least 1"):
+        compact(store.url, **options)

@@ -1,0 +1,105 @@
+"""Answers as they leave the program: tables for people; JSON, JSON lines, CSV and Parquet, streamed, for others."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from treesim_dask.cli.display import format_table
+
+if TYPE_CHECKING:
+    from treesim_dask.query.page import QueryPage
+    from treesim_dask.query.search import SegmentAnswer
+
+Answers = Iterable[tuple["QueryPage", "SegmentAnswer"]]
+
+
+def print_answers(answers: Answers, args: argparse.Namespace) -> int:
+    """Print or write the answers in the chosen format and return how many there were."""
+    if args.csv:
+        return print_csv(answers)
+    if args.parquet:
+        return write_parquet(args.parquet, answers)
+    if args.batch:
+        return print_json_lines(answers)
+    listed = list(answers)
+    if args.json:
+        print(json.dumps([describe(query, answer) for query, answer in listed], indent=1, ensure_ascii=False))
+    else:
+        for query, answer in listed:
+            print_table(query.name, answer, is_only=len(listed) == 1)
+    return len(listed)
+
+
+def describe(query: QueryPage, answer: SegmentAnswer) -> dict[str, Any]:
+    """Return an answer as plain JSON values."""
+    return {"query": query.name, **answer.to_dict()}
+
+
+def print_json_lines(answers: Answers) -> int:
+    """Print one JSON object a query, as they come."""
+    n_answers = 0
+    for query, answer in answers:
+        n_answers += 1
+        print(json.dumps(describe(query, answer), ensure_ascii=False))
+    return n_answers
+
+
+def print_csv(answers: Answers) -> int:
+    """Print matches as CSV with a header, as they come."""
+    from treesim_dask.query.search import Match
+
+    writer = csv.DictWriter(sys.stdout, ["query", *Match.__slots__])
+    writer.writeheader()
+    n_answers = 0
+    for query, answer in answers:
+        n_answers += 1
+        rows = ({"query": query.name, **match.to_row()} for match in answer.matches)
+        writer.writerows({**row, "bands": " ".join(map(str, row["bands"]))} for row in rows)
+    return n_answers
+
+
+def write_parquet(path: str, answers: Answers) -> int:
+    """Write the matches into a Parquet file, as they come."""
+    from treesim_dask.index.tables import write_matches
+
+    n_answers = 0
+
+    def rows() -> Iterator[list[dict[str, Any]]]:
+        nonlocal n_answers
+        for query, answer in answers:
+            n_answers += 1
+            yield [{"query": query.name, **match.to_row()} for match in answer.matches]
+
+    n_matches = write_matches(path, rows())
+    print(f"{n_matches:,} matches written to {path}", file=sys.stderr)
+    return n_answers
+
+
+def print_table(page: str, answer: SegmentAnswer, is_only: bool) -> None:
+    """Print the matches of one page for people."""
+    if not is_only:
+        print(f"{page}:")
+    for note in answer.notes():
+        print(f"{page}: {note}", file=sys.stderr)
+    if not answer.matches:
+        print(f"no match for {page} among {answer.n_candidates} candidates", file=sys.stderr)
+        return
+    rows = [
+        (
+            str(match.rank),
+            f"{match.score:.4f}",
+            f"{match.cosine:.3f}",
+            f"{match.jaccard:.3f}",
+            str(len(match.bands)),
+            match.url + (" (the page itself)" if match.is_query else ""),
+            f"id:{match.page_id}",
+        )
+        for match in answer.matches
+    ]
+    header = ("rank", "score", "cosine", "jaccard", "bands", "url", "page")
+    print(format_table(header, rows, [True, True, True, True, True, False, False]))

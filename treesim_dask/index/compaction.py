@@ -1,0 +1,209 @@
+"""Many segments into one: what is compacted, in which steps, and the one write that makes it so.
+
+The steps are plain functions of a plan; whoever runs them may run the tasks of one step at the same time. Each leaves
+a note when it is finished, so that an interrupted compaction goes on where it stopped. The old segments serve until
+`publish` writes the summary of the new one, and are removed after that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from treesim_dask.config import IndexConfig
+from treesim_dask.index.gathering import Range, write_lookup
+from treesim_dask.index.live import SOURCES, IndexedSource, origin_digests, read_sources
+from treesim_dask.index.manifest import to_json
+from treesim_dask.index.segment import COMPACTED_PREFIX, LOOKUP, SEGMENTS, SUMMARY, Segment, SegmentSummary
+from treesim_dask.index.splitting import Unit, Work, choose_cuts
+from treesim_dask.index.store import STAGING, Store
+from treesim_dask.index.tables import SKIPPED, SKIPPED_SCHEMA, TableWriter
+from treesim_dask.index.writer import file_checksums
+
+DEFAULT_MAX_PAGES = 2**23
+SHAPES_PER_PART = 2**16  # about 150 MB of vectors, signatures and keys: what one task holds
+PAGES_PER_PART = 2**19
+ROWS_PER_CELL = 2**21
+ROWS_PER_BAND_FILE = 2**22
+_MOST_DAMAGE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One compacted segment to be: the segments it takes the place of, and the work."""
+
+    segments: tuple[Segment, ...]
+    units: tuple[Unit, ...]
+    work: Work
+    shapes_per_part: int
+
+
+def plan_compactions(
+    segments: Sequence[Segment],
+    config: IndexConfig,
+    max_pages: int = DEFAULT_MAX_PAGES,
+    shapes_per_part: int = SHAPES_PER_PART,
+) -> list[Plan]:
+    """Decide which live segments become one: as many as have `max_pages` together, in the order of their names.
+
+    A compacted segment of which nothing was deleted, and which is alone or large enough, is left as it is.
+    """
+    groups: list[list[Segment]] = [[]]
+    for segment in segments:
+        n_pages = segment.summary.n_pages
+        if segment.is_compacted and not segment.deletions and 2 * n_pages >= max_pages:
+            continue
+        if groups[-1] and sum(s.summary.n_pages for s in groups[-1]) + n_pages > max_pages:
+            groups.append([])
+        groups[-1].append(segment)
+    plans = [_plan(group, config, shapes_per_part) for group in groups if group and not _is_compact(group)]
+    return [plan for plan in plans if plan.units]
+
+
+def _is_compact(group: Sequence[Segment]) -> bool:
+    return len(group) == 1 and group[0].is_compacted and not group[0].deletions
+
+
+def _plan(group: Sequence[Segment], config: IndexConfig, shapes_per_part: int) -> Plan:
+    n_shapes = sum(segment.summary.n_shapes for segment in group)
+    origins = {name for segment in group for name in segment.live_origins()}
+    work = Work(
+        group[0].store,
+        _name_of(group),
+        tuple(sorted(origins)),
+        config.n_hashes,
+        config.n_bands,
+        n_ranges=max(1, -(-n_shapes // ROWS_PER_CELL)),
+        n_parts=max(1, -(-n_shapes // shapes_per_part)),
+    )
+    return Plan(tuple(group), tuple(unit for segment in group for unit in _units_of(segment)), work, shapes_per_part)
+
+
+def _name_of(group: Sequence[Segment]) -> str:
+    """Name a compacted segment after its content: the same segments with the same deletions give the same name."""
+    content = hashlib.sha256()
+    for segment in group:
+        content.update(f"{segment.segment_id} {segment.digest} ".encode())
+        content.update(segment.deletions.origins.tobytes() + b" " + segment.deletions.whole.tobytes())
+    return COMPACTED_PREFIX + content.hexdigest()[:16]
+
+
+def _units_of(segment: Segment) -> list[Unit]:
+    if segment.summary.compaction is None:
+        return [Unit(segment, 0, 0, segment.summary.n_shapes)] if segment.summary.n_shapes else []
+    units, first = [], 0
+    for part, (n_shapes, _) in enumerate(segment.summary.compaction["parts"]):
+        if n_shapes:
+            units.append(Unit(segment, part, first, n_shapes))
+        first += n_shapes
+    return units
+
+
+def make_parts(plan: Plan, splits: Sequence[dict[str, Any]]) -> list[Range]:
+    """Return the parts of the new segment, from what splitting its units gave."""
+    cuts = choose_cuts(splits, plan.shapes_per_part, PAGES_PER_PART)
+    return [Range(n, low, high) for n, (low, high) in enumerate(zip(cuts, [*cuts[1:], 2**64], strict=True))]
+
+
+def make_band_files(plan: Plan, n_shapes: int) -> list[list[int]]:
+    """Return the (band, bucket range) cells of each file of the new band table."""
+    work = plan.work
+    cells = list(range(work.n_bands * work.n_ranges))
+    per_file = max(1, ROWS_PER_BAND_FILE * work.n_ranges // max(n_shapes, 1))
+    return [cells[first : first + per_file] for first in range(0, len(cells), per_file)]
+
+
+def publish(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[dict[str, Any]]) -> SegmentSummary:
+    """Write the rest of the new segment and, with its summary, put it in the place of the old ones."""
+    work, store = plan.work, plan.work.store
+    folder = f"{SEGMENTS}/{work.compacted_id}"
+    sources = _sources(plan)
+    with work.scratch() as scratch:
+        (scratch / LOOKUP).parent.mkdir()
+        write_lookup(scratch / LOOKUP, [row for result in bands for row in result["lookup"]])
+        (scratch / SOURCES).write_bytes(to_json(_describe(sources)))
+        with TableWriter(scratch / SKIPPED, SKIPPED_SCHEMA) as table:
+            for segment in plan.segments:
+                table.append_table(segment.read_skipped())
+        files = file_checksums(scratch)
+        for name in files:
+            store.put_file(scratch / name, f"{folder}/{name}")
+    for result in (*parts, *bands):
+        files.update(result["files"])
+    summary = _summary(plan, sources, parts, len(bands), files)
+    store.write_bytes(f"{folder}/{SUMMARY}", to_json(summary.to_dict()))
+    return summary
+
+
+def remove_replaced(store: Store, segments: Sequence[Segment]) -> None:
+    """Remove segments that are no longer live."""
+    for segment in segments:
+        store.remove(f"{SEGMENTS}/{segment.segment_id}")
+
+
+def remove_abandoned(store: Store, current: Sequence[str] = ()) -> None:
+    """Remove what compactions left unfinished, other than the current ones."""
+    for name in store.list_names(STAGING):
+        if name.startswith(COMPACTED_PREFIX) and not name.startswith(tuple(current)):
+            store.remove(f"{STAGING}/{name}")
+    for name in store.list_names(SEGMENTS):
+        is_published = store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")
+        if name.startswith(COMPACTED_PREFIX) and name not in current and not is_published:
+            store.remove(f"{SEGMENTS}/{name}")
+    if store.exists(STAGING) and not store.list_names(STAGING):
+        store.remove(STAGING)
+
+
+def _sources(plan: Plan) -> dict[str, tuple[str, IndexedSource]]:
+    """Return digest and description of each source that is left, by origin."""
+    sources = {}
+    for segment in plan.segments:
+        known = read_sources(segment) if segment.is_compacted else [IndexedSource.of(segment.summary)]
+        left, digests = segment.live_origins(), origin_digests(segment)
+        sources.update({s.origin: (digests[s.origin], s) for s in known if s.origin in left})
+    return sources
+
+
+def _describe(sources: dict[str, tuple[str, IndexedSource]]) -> dict[str, Any]:
+    described = {}
+    for origin, (_, source) in sources.items():
+        values = asdict(source)
+        del values["origin"]
+        described[origin] = values
+    return described
+
+
+def _summary(
+    plan: Plan,
+    sources: dict[str, tuple[str, IndexedSource]],
+    parts: Sequence[dict[str, Any]],
+    n_band_files: int,
+    files: dict[str, list[Any]],
+) -> SegmentSummary:
+    old = [segment.summary for segment in plan.segments]
+    skipped: Counter[str] = sum((Counter(summary.skipped) for summary in old), Counter())
+    return SegmentSummary(
+        segment_id=plan.work.compacted_id,
+        source_url="",
+        source_kind="compacted",
+        source_size=None,
+        page_filter={},
+        fingerprint=old[0].fingerprint,
+        n_pages=sum(part["n_pages"] for part in parts),
+        n_shapes=sum(part["n_shapes"] for part in parts),
+        n_nodes=sum(part["n_nodes"] for part in parts),
+        n_entries=sum(part["n_entries"] for part in parts),
+        n_html_bytes=sum(summary.n_html_bytes for summary in old),
+        skipped=dict(sorted(skipped.items())),
+        damage=[place for summary in old for place in summary.damage][:_MOST_DAMAGE],
+        files=dict(sorted(files.items())),
+        compaction={
+            "origins": {name: sources[name][0] for name in plan.work.origins},
+            "replaces": [segment.segment_id for segment in plan.segments if segment.is_compacted],
+            "parts": [[part["n_shapes"], part["n_pages"]] for part in parts],
+            "n_band_files": n_band_files,
+        },
+    )

@@ -1,0 +1,130 @@
+"""An index as plain tables, for those who ask it with SQL or data frames.
+
+``pages`` has a row a page, ``shapes`` the vector and the signature of each distinct shape of a segment, ``bands`` the
+bucket of each shape in each band. ``shape`` joins them; it is a number of its own in every export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from treesim_dask.errors import ConfigError
+from treesim_dask.index.segment import Segment
+from treesim_dask.index.store import storage_errors
+from treesim_dask.index.tables import PAGE_SCHEMA
+from treesim_dask.types import Int64Array
+
+_ROWS_AT_ONCE = 2**14
+_PAGE_COLUMNS = [name for name in PAGE_SCHEMA.names if name not in ("page", "shape")]
+
+SCHEMAS = {
+    "pages": pa.schema(
+        [
+            ("page_id", pa.string()),
+            ("shape", pa.int64()),
+            *(PAGE_SCHEMA.field(name) for name in _PAGE_COLUMNS),
+        ]
+    ),
+    "shapes": pa.schema(
+        [
+            ("shape", pa.int64()),
+            ("branches", pa.large_list(pa.uint32())),
+            ("counts", pa.large_list(pa.uint32())),
+            ("signature", pa.list_(pa.uint32())),
+        ]
+    ),
+    "bands": pa.schema([("shape", pa.int64()), ("band", pa.uint16()), ("bucket", pa.uint64())]),
+}
+
+
+def export_tables(segments: Sequence[Segment], folder: str, file_format: str = "parquet") -> dict[str, int]:
+    """Write an index as three tables and return the number of rows of each.
+
+    Parameters
+    ----------
+    segments
+        The index.
+    folder
+        A local folder; the files in it are named after the tables.
+    file_format
+        ``"parquet"`` or ``"arrow"`` (the Arrow IPC file format).
+    """
+    if file_format not in ("parquet", "arrow"):
+        raise ConfigError(f"format must be parquet or arrow, got {file_format!r}")
+    n_rows = dict.fromkeys(SCHEMAS, 0)
+    with storage_errors(folder), ExitStack() as stack:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        writers = {
+            name: stack.enter_context(_open_writer(Path(folder) / f"{name}.{file_format}", schema, file_format))
+            for name, schema in SCHEMAS.items()
+        }
+        first_shape = 0
+        for segment in segments:
+            for name, blocks in _BLOCKS.items():
+                for table in blocks(segment, first_shape):
+                    writers[name].write_table(table)
+                    n_rows[name] += table.num_rows
+            first_shape += segment.summary.n_shapes
+    return n_rows
+
+
+def _open_writer(path: Path, schema: pa.Schema, file_format: str) -> Any:
+    if file_format == "arrow":
+        return pa.ipc.new_file(str(path), schema)
+    return pq.ParquetWriter(path, schema, compression="zstd")
+
+
+def _page_blocks(segment: Segment, first_shape: int) -> Iterator[pa.Table]:
+    rows = segment.live_rows()
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[first : first + _ROWS_AT_ONCE]
+        pages = segment.read_pages(some, _PAGE_COLUMNS)
+        columns = {
+            "page_id": pa.array(segment.page_ids(segment.page_origins(some))),
+            "shape": pa.array(segment.shapes_of(some) + first_shape),
+        }
+        columns.update({name: pages.column(name) for name in _PAGE_COLUMNS})
+        yield pa.table(columns, schema=SCHEMAS["pages"])
+
+
+def _shape_blocks(segment: Segment, first_shape: int) -> Iterator[pa.Table]:
+    for shapes in _shape_numbers(segment):
+        vectors, signatures = segment.read_shapes(shapes), segment.read_signatures(shapes)
+        offsets = pa.array(vectors.indptr)
+        width = pa.array(np.arange(0, signatures.size + 1, signatures.shape[1]), pa.int32())
+        columns = [
+            pa.array(shapes + first_shape),
+            pa.LargeListArray.from_arrays(offsets, pa.array(vectors.branches)),
+            pa.LargeListArray.from_arrays(offsets, pa.array(vectors.counts)),
+            pa.ListArray.from_arrays(width, pa.array(signatures.ravel())),
+        ]
+        yield pa.table(columns, schema=SCHEMAS["shapes"])
+
+
+def _band_blocks(segment: Segment, first_shape: int) -> Iterator[pa.Table]:
+    for band, buckets, shapes in segment.read_bands():
+        columns = [
+            pa.array(shapes.astype(np.int64) + first_shape),
+            pa.array(np.full(len(shapes), band, np.uint16)),
+            pa.array(buckets),
+        ]
+        yield pa.table(columns, schema=SCHEMAS["bands"])
+
+
+def _shape_numbers(segment: Segment) -> Iterator[Int64Array]:
+    for first in range(0, segment.summary.n_shapes, _ROWS_AT_ONCE):
+        yield np.arange(first, min(first + _ROWS_AT_ONCE, segment.summary.n_shapes), dtype=np.int64)
+
+
+_BLOCKS: dict[str, Callable[[Segment, int], Iterator[pa.Table]]] = {
+    "pages": _page_blocks,
+    "shapes": _shape_blocks,
+    "bands": _band_blocks,
+}

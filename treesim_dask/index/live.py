@@ -1,0 +1,118 @@
+"""Which segments make up an index at this moment.
+
+Compaction publishes a segment that takes the place of others, by writing its summary and nothing else: from then on
+the others are no longer live, whether they are removed yet or not. A source that is indexed anew after that is live
+again as a fresh segment, and its old pages in the compacted one are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treesim_dask.index.cache import Cache
+from treesim_dask.index.manifest import parse_json
+from treesim_dask.index.segment import NOTHING_DELETED, SEGMENTS, Deletions, Segment, SegmentSummary, list_segments
+from treesim_dask.index.store import Store
+from treesim_dask.index.tombstones import Tombstones, read_tombstones
+
+SOURCES = "sources.json"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSource:
+    """A source whose pages are in an index, as its summary described it, wherever its pages are by now."""
+
+    origin: str
+    source_url: str
+    source_kind: str
+    source_size: int | None
+    page_filter: dict[str, Any]
+
+    @classmethod
+    def of(cls, summary: SegmentSummary) -> IndexedSource:
+        """Return the source of a fresh segment."""
+        return cls(
+            summary.segment_id, summary.source_url, summary.source_kind, summary.source_size, summary.page_filter
+        )
+
+
+def live_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
+    """Return the segments that make up the index, with their deletions, in the order of their names."""
+    published = list_segments(store, cache)
+    tombstones = read_tombstones(store)
+    if not tombstones and not any(segment.is_compacted for segment in published):
+        return published
+    compacted, fresh = _newest(published)
+    superseded, seen = {}, set(fresh)
+    for segment_id, segment in sorted(compacted.items()):
+        superseded[segment_id] = [name for name in segment.origins if name in seen]
+        seen.update(segment.origins)  # merged indexes may hold a source twice: it counts once
+    live = [*compacted.values(), *fresh.values()]
+    for segment in live:
+        segment.deletions = _deletions(segment, superseded.get(segment.segment_id, []), tombstones)
+    return sorted(live, key=lambda segment: segment.segment_id)
+
+
+def dead_segments(store: Store) -> list[Segment]:
+    """Return published segments that others have taken the place of, and that may be removed."""
+    published = list_segments(store)
+    compacted, fresh = _newest(published)
+    return [segment for segment in published if segment.segment_id not in compacted.keys() | fresh.keys()]
+
+
+def live_sources(store: Store) -> dict[str, IndexedSource]:
+    """Return the sources whose pages are in the index, by the name of the segment that was written for each."""
+    sources: dict[str, IndexedSource] = {}
+    for segment in sorted(live_segments(store), key=lambda segment: not segment.is_compacted):
+        known = read_sources(segment) if segment.is_compacted else [IndexedSource.of(segment.summary)]
+        left = segment.live_origins()
+        sources.update({source.origin: source for source in known if source.origin in left})
+    return sources
+
+
+def read_sources(segment: Segment) -> list[IndexedSource]:
+    """Return the sources of a compacted segment."""
+    name = f"{SEGMENTS}/{segment.segment_id}/{SOURCES}"
+    content = parse_json(segment.store.read_bytes(name), f"{segment.store.url}/{name}")
+    return [IndexedSource(origin, **values) for origin, values in content.items()]
+
+
+def origin_digests(segment: Segment) -> Mapping[str, str]:
+    """Return the digest of each origin of a segment: what its summary was when its pages were taken from it."""
+    if segment.summary.compaction is None:
+        return {segment.segment_id: segment.digest}
+    digests: dict[str, str] = segment.summary.compaction["origins"]
+    return digests
+
+
+def _newest(published: list[Segment]) -> tuple[dict[str, Segment], dict[str, Segment]]:
+    """Return the compacted and the fresh segments that no other has taken the place of."""
+    compacted = {segment.segment_id: segment for segment in published if segment.is_compacted}
+    fresh = {segment.segment_id: segment for segment in published if not segment.is_compacted}
+    for segment in list(compacted.values()):
+        for name in (segment.summary.compaction or {})["replaces"]:
+            compacted.pop(name, None)
+    for segment in compacted.values():
+        for name, digest in origin_digests(segment).items():
+            if name in fresh and fresh[name].digest == digest:
+                del fresh[name]
+    return compacted, fresh
+
+
+def _deletions(segment: Segment, superseded: list[str], tombstones: Tombstones) -> Deletions:
+    numbers = {name: number for number, name in enumerate(segment.origins)}
+    whole = {numbers[name] for name in superseded}
+    rows = [np.empty(0, np.uint64)]
+    if tombstones:
+        for name, digest in origin_digests(segment).items():
+            if name in tombstones.whole.get(digest, ()):
+                whole.add(numbers[name])
+            elif (name, digest) in tombstones.rows:
+                rows.append(tombstones.rows[name, digest] | np.uint64(numbers[name] << 32))
+    if not whole and len(rows) == 1:
+        return NOTHING_DELETED
+    return Deletions(np.sort(np.concatenate(rows)), np.array(sorted(whole), np.uint64))
