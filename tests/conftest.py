@@ -73,3 +73,12 @@ def s3_service(tmp_path_factory):
 
     with run_seaweed(tmp_path_factory.mktemp("seaweed")) as service:
         yield service
+
+
+@pytest.fixture(scope="session")
+def slurm_service(tmp_path_factory):
+    """A real Slurm with two nodes."""
+    from services.slurm import run_slurm
+
+    with run_slurm(tmp_path_factory.mktemp("slurm")) as service:
+        yield service

@@ -13,7 +13,7 @@ LAYERS = [
     {"errors", "types", "config", "kernels", "mixing", "allocator"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query", "records"},
-    {"dataflow", "clients"},
+    {"dataflow", "clients", "jobs", "progress"},
     {"builder", "compactor", "api"},
     {"cli", "__main__"},
 ]
@@ -22,8 +22,8 @@ PART_OF_ITS_OWN = {"crawl", "dom", "hashing", "index", "demo"}
 
 # Which parts may import a heavy package.
 HOMES = {
-    "dask": {"dataflow", "clients", "api"},
-    "distributed": {"dataflow", "clients", "api", "builder", "compactor", "cli"},
+    "dask": {"dataflow", "clients", "jobs", "api"},
+    "distributed": {"dataflow", "clients", "jobs", "progress", "api", "builder", "compactor", "cli"},
     "zarr": {"index"},
     "pyarrow": {"index"},
     "warcio": {"crawl"},

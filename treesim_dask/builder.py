@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from treesim_dask.clients import open_client
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL, find_sources
-from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments
+from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments, build_segments_here
 from treesim_dask.dom.shapes import shape_pages
-from treesim_dask.errors import IndexFormatError, SourceError
+from treesim_dask.errors import ConfigError, IndexFormatError, SourceError
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments, read_catalog, write_catalog
 from treesim_dask.index.deletion import delete_sources
@@ -48,6 +48,8 @@ class BuildReport:
     empty: list[str] = field(default_factory=list)
     failures: list[SourceFailure] = field(default_factory=list)
     seconds: float = 0.0
+    running: dict[str, int] = field(default_factory=dict, repr=False)
+    started: float = field(default_factory=time.monotonic, repr=False)
 
     @property
     def n_pending(self) -> int:
@@ -56,17 +58,28 @@ class BuildReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {**asdict(self), "skipped": dict(self.skipped)}
+        values = {**asdict(self), "skipped": dict(self.skipped)}
+        return {name: value for name, value in values.items() if name not in ("running", "started")}
 
-    def timed(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """Pass outcomes on, keeping `seconds` up to date."""
-        started = time.monotonic()
-        for outcome in outcomes:
-            self.seconds = time.monotonic() - started
-            yield outcome
+    def __str__(self) -> str:
+        n_files = self.n_sources - self.n_already_indexed
+        rate = self.n_pages_so_far / max(self.seconds, 1e-9)
+        return f"files {n_files - self.n_pending:,}/{n_files:,}, pages {self.n_pages_so_far:,} ({rate:,.0f}/s)"
+
+    @property
+    def n_pages_so_far(self) -> int:
+        """Pages of this run, those of unfinished sources included."""
+        return self.n_pages + sum(list(self.running.values()))
+
+    def note_pages(self, source_url: str, n_pages: int) -> None:
+        """Note how far a source is that is not finished."""
+        self.running[source_url] = n_pages
+        self.seconds = time.monotonic() - self.started
 
     def add(self, outcome: Outcome) -> None:
         """Count one finished source."""
+        self.seconds = time.monotonic() - self.started
+        self.running.pop(outcome.source_url, None)
         if not isinstance(outcome, SegmentSummary):
             self.failures.append(outcome)
             return
@@ -95,6 +108,12 @@ def build(
     workers: int | None = None,
     scheduler: str | None = None,
     scheduler_file: str | None = None,
+    cluster: str | None = None,
+    jobs: int | None = None,
+    lifetime: str | None = None,
+    tls: bool = False,
+    shard: tuple[int, int] | None = None,
+    max_connections: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     index_options: Mapping[str, Any] | None = None,
     crawl_base_url: str = DEFAULT_CRAWL_BASE_URL,
@@ -122,16 +141,25 @@ def build(
         Treat a damaged WARC record as a failure of its file.
     client, workers, scheduler, scheduler_file
         Where to run: a connected Dask client, a number of local processes, or a running scheduler.
+    cluster, jobs, lifetime, tls
+        Or in batch jobs, and encrypted; see `treesim_dask.clients.open_client`.
+    shard
+        ``(i, n)``: only every n-th source from the i-th on, in this process and without Dask. The n shards of a build
+        may run at the same time, on any machines.
+    max_connections
+        How many input files all workers together may read at the same time; None for one a worker.
     storage_options, index_options
         For the fsspec file systems of the inputs and of the index.
     crawl_base_url
         Where crawl ids are looked up.
     on_progress
-        Called with the report after each finished source.
+        Called with the report after each finished source, and now and then in between, on another thread.
     on_start
         Called with the Dask client once the work is about to start.
     """
     page_filter = page_filter or PageFilter()
+    if max_connections is not None and max_connections < 1:
+        raise ConfigError(f"max_connections must be at least 1, got {max_connections}")
     store = Store(index, index_options)
     existing = _existing_parameters(store)
     config = _wanted_parameters(existing, config)
@@ -146,22 +174,37 @@ def build(
         storage_options=storage_options,
         crawl_base_url=crawl_base_url,
     )
+    if shard is not None:
+        sources = _take_shard(sources, *shard)
     pending = _pending_sources(store, sources, page_filter)
     report = BuildReport(n_sources=len(sources), n_already_indexed=len(sources) - len(pending))
+
+    def note_pages(source_url: str, n_pages: int) -> None:
+        report.note_pages(source_url, n_pages)
+        on_progress(report)
+
     if pending:
         forget_segments(store, {segment_id_of(source.url) for source in pending})
         job = BuildJob(index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}))
         with ExitStack() as stack:
             if existing is None:
-                stack.enter_context(_new_index(store, config))
+                stack.enter_context(_new_index(store, config, is_shared=shard is not None))
+            if shard is None and client is None:
+                where = open_client(
+                    workers, scheduler, scheduler_file, cluster=cluster, jobs=jobs, lifetime=lifetime, tls=tls
+                )
+                client = stack.enter_context(where)
+            report.started = time.monotonic()
             if client is None:
-                client = stack.enter_context(open_client(workers, scheduler, scheduler_file))
-            on_start(client)
-            for outcome in report.timed(build_segments(client, pending, job)):
+                outcomes = build_segments_here(pending, job, note_pages)
+            else:
+                on_start(client)
+                outcomes = build_segments(client, pending, job, max_connections=max_connections, on_pages=note_pages)
+            for outcome in outcomes:
                 report.add(outcome)
                 on_progress(report)
             _refuse_total_failure(report)
-    _remove_leftovers(store, sources)
+    _remove_leftovers(store, sources, is_whole=shard is None)
     _update_catalog(store)
     return report
 
@@ -183,17 +226,26 @@ def _wanted_parameters(existing: IndexConfig | None, given: IndexConfig | Mappin
 
 
 @contextmanager
-def _new_index(store: Store, config: IndexConfig) -> Iterator[None]:
-    """Write the parameters of a new index; take them back if the block raises before a segment is published."""
+def _new_index(store: Store, config: IndexConfig, is_shared: bool) -> Iterator[None]:
+    """Write the parameters of a new index; take them back if the block raises before a segment is published.
+
+    An index that others build at the same time stays: its first segment may be on its way.
+    """
     was_there = store.exists()
     write_manifest(store, config)
     try:
         yield
     except Exception:
-        if not list_segments(store):
+        if not is_shared and not list_segments(store):
             for name in (MANIFEST, STAGING, SEGMENTS, CATALOG) if was_there else ("",):
                 store.remove(name)
         raise
+
+
+def _take_shard(sources: Sequence[Source], number: int, n_shards: int) -> list[Source]:
+    if not 1 <= number <= n_shards:
+        raise ConfigError(f"a shard is one of 1/{n_shards} to {n_shards}/{n_shards}, got {number}/{n_shards}")
+    return list(sources[number - 1 :: n_shards])
 
 
 def _pending_sources(store: Store, sources: Sequence[Source], page_filter: PageFilter) -> list[Source]:
@@ -212,15 +264,17 @@ def _is_current(known: IndexedSource, source: Source, page_filter: PageFilter) -
     return same_size and known.page_filter == page_filter.to_dict()
 
 
-def _remove_leftovers(store: Store, sources: Sequence[Source]) -> None:
-    """Remove what this build has made obsolete: its own staging folders, and HTML groups that were cut differently."""
+def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -> None:
+    """Remove what this build has made obsolete: its own staging folders, and HTML groups that were cut differently.
+
+    A shard does not see all groups and leaves them to a run over all sources.
+    """
     ours = {segment_id_of(source.url) for source in sources}
     for name in store.list_names(STAGING):
         if name.split(".")[0] in ours:
             store.remove(f"{STAGING}/{name}")
-    if store.exists(STAGING) and not store.list_names(STAGING):
-        store.remove(STAGING)
-    roots = {source.url.rpartition("#")[0] for source in sources if source.kind == "html"}
+    store.remove_if_empty(STAGING)
+    roots = {source.url.rpartition("#")[0] for source in sources if source.kind == "html" and is_whole}
     outdated = [
         source.origin
         for source in (live_sources(store).values() if roots else ())

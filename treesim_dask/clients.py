@@ -1,4 +1,4 @@
-"""Where Dask runs: local processes, or a scheduler that is already there."""
+"""Where Dask runs: local processes, a scheduler that is already there, or batch jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import dask
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
 
 from treesim_dask.errors import ConfigError
 
@@ -19,14 +19,23 @@ _CONNECT_SECONDS = 20
 
 # Every page is a burst of small allocations and one big release. By default Dask tells malloc to hand memory back at
 # every release and the kernel then faults it in again for the next page; a few kept megabytes avoid that.
-_WORKER_ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(2**27), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+WORKER_ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(2**27), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @contextmanager
 def open_client(
-    workers: int | None = None, scheduler: str | None = None, scheduler_file: str | None = None
+    workers: int | None = None,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    *,
+    cluster: str | None = None,
+    jobs: int | None = None,
+    lifetime: str | None = None,
+    tls: bool = False,
 ) -> Iterator[Client]:
-    """Connect to a scheduler, or start local workers for the duration of the block.
+    """Connect to a scheduler, or start workers for the duration of the block.
+
+    What is started here listens on this machine only, except where jobs on other machines have to reach it.
 
     Parameters
     ----------
@@ -36,22 +45,41 @@ def open_client(
         Address of a running scheduler, such as ``tcp://host:8786``.
     scheduler_file
         JSON file that a scheduler wrote with ``--scheduler-file``.
+    cluster, jobs, lifetime
+        Start this many batch jobs with workers; see `treesim_dask.jobs.open_job_client`.
+    tls
+        Encrypt what client, scheduler and workers say to each other, with credentials made for this run.
     """
-    if sum(option is not None for option in (workers, scheduler, scheduler_file)) > 1:
-        raise ConfigError("give only one of workers, scheduler and scheduler_file")
+    if sum(option is not None for option in (workers, scheduler, scheduler_file, cluster)) > 1:
+        raise ConfigError("give only one of workers, scheduler, scheduler_file and cluster")
+    if cluster is None and (jobs is not None or lifetime is not None):
+        raise ConfigError("--jobs and --lifetime go with --cluster")
+    if tls and (scheduler is not None or scheduler_file is not None):
+        hint = "for a running scheduler configure distributed.comm.tls"
+        raise ConfigError(f"--tls makes credentials for workers that are started here; {hint}")
     if scheduler is not None or scheduler_file is not None:
         with _connect(scheduler, scheduler_file) as client:
             yield client
-        return
-    n_workers = _usable_cores() if workers is None else workers
+    elif cluster is not None:
+        from treesim_dask.jobs import open_job_client
+
+        with open_job_client(cluster, jobs, lifetime, tls) as client:
+            yield client
+    else:
+        with _open_local(_usable_cores() if workers is None else workers, tls) as client:
+            yield client
+
+
+@contextmanager
+def _open_local(n_workers: int, tls: bool) -> Iterator[Client]:
     if n_workers < 1:
         raise ConfigError(f"workers must be at least 1, got {n_workers}")
-    with _start_cluster(n_workers) as cluster, Client(cluster) as client:
+    with _start_cluster(n_workers, tls) as cluster, Client(cluster) as client:
         yield client
 
 
-def _start_cluster(n_workers: int) -> LocalCluster:
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}), warnings.catch_warnings():
+def _start_cluster(n_workers: int, tls: bool) -> LocalCluster:
+    with dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT}), warnings.catch_warnings():
         # another dashboard at the usual port is no trouble: ours moves to a free one, and the user is told where
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         return LocalCluster(
@@ -59,9 +87,18 @@ def _start_cluster(n_workers: int) -> LocalCluster:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
+            security=_temporary_credentials() if tls else None,
+            protocol="tls://" if tls else "tcp://",
             dashboard_address=f"127.0.0.1:{DASHBOARD_PORT}" if importlib.util.find_spec("bokeh") else None,
             silence_logs="CRITICAL",
         )
+
+
+def _temporary_credentials() -> Security:
+    try:
+        return Security.temporary()
+    except ImportError:
+        raise ConfigError("--tls needs the package cryptography: pip install cryptography") from None
 
 
 def _connect(scheduler: str | None, scheduler_file: str | None) -> Client:

@@ -7,14 +7,15 @@ a small summary travels back. A query filters and reranks each segment where the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask.bag
 import numpy as np
 import pandas
-from distributed import as_completed
+from distributed import Semaphore, as_completed
 
 from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.config import IndexConfig, PageFilter
@@ -32,6 +33,7 @@ from treesim_dask.index.splitting import split_unit
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import PAGE_SCHEMA
 from treesim_dask.index.writer import SegmentWriter
+from treesim_dask.progress import PageMeter, watch_pages
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.search import SegmentAnswer, merge_answers, search_segment
@@ -42,8 +44,19 @@ if TYPE_CHECKING:
     import dask.dataframe
     from distributed import Client, Future
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _MERGE_WIDTH = 8
 _N_TRANSFERS = 3  # of a file whose bytes changed on the way
+
+
+def named_task(name: str) -> Callable[[_F], _F]:
+    """Name the tasks of a function as the dashboard shall show them."""
+
+    def rename(function: _F) -> _F:
+        function.__name__ = name
+        return function
+
+    return rename
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +72,22 @@ Outcome = SegmentSummary | SourceFailure
 
 @dataclass(frozen=True, slots=True)
 class BuildJob:
-    """What every worker of a build needs to know. It travels with each task, so it is small and plain."""
+    """What every worker of a build needs to know. It travels with each task, so it is small and plain.
+
+    The options may hold passwords: they are no part of its text, which ends up in the logs of failed tasks.
+    """
 
     index_url: str
     config: IndexConfig
     page_filter: PageFilter
     strict: bool
-    index_options: Mapping[str, Any]
-    storage_options: Mapping[str, Any]
+    index_options: Mapping[str, Any] = field(repr=False)
+    storage_options: Mapping[str, Any] = field(repr=False)
 
 
-def index_source(source: Source, job: BuildJob) -> SegmentSummary:
+def index_source(
+    source: Source, job: BuildJob, on_pages: Callable[[int], None] = lambda n_pages: None
+) -> SegmentSummary:
     """Everything one worker does with one file: pages to trees to shapes to signatures to a published segment."""
     keep_freed_memory()
     config = job.config
@@ -80,6 +98,7 @@ def index_source(source: Source, job: BuildJob) -> SegmentSummary:
             shapes = segment.add_pages(pages, shape_pages(pages.html, config))
             signatures = family.sign(shapes)
             segment.add_shapes(shapes, signatures, band_keys(signatures, config.n_bands))
+            on_pages(len(pages))
         if job.strict:
             _refuse_damage(segment.skipped)
         return segment.publish(DAMAGE_REASONS)
@@ -90,14 +109,37 @@ def _refuse_damage(skipped: SkippedLog) -> None:
         raise SourceError(f"{warc} is damaged at offset {offset}: {reason}; build without --strict to index the rest")
 
 
-def build_segments(client: Client, sources: Sequence[Source], job: BuildJob) -> Iterator[Outcome]:
+def build_segments(
+    client: Client,
+    sources: Sequence[Source],
+    job: BuildJob,
+    *,
+    max_connections: int | None = None,
+    on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None,
+) -> Iterator[Outcome]:
     """Index the sources on a cluster and yield the outcome of each as it finishes.
 
     A source that cannot be read, or that killed its workers, is an outcome; a full disk ends the build.
+
+    Parameters
+    ----------
+    max_connections
+        How many sources all workers together may read at the same time: a source is one connection.
+    on_pages
+        Called on another thread with a source and the number of its pages so far.
     """
     if not sources:
         return
-    bag = dask.bag.from_sequence(sources, partition_size=1).map_partitions(_index_partition, job)
+    connections = None
+    if max_connections is not None:
+        with client.as_current():
+            connections = Semaphore(max_connections, name=f"treesim-connections-{max_connections}")
+    bag = dask.bag.from_sequence(sources, partition_size=1).map_partitions(_index_partition, job, connections)
+    with watch_pages(client, on_pages):
+        yield from _compute_outcomes(client, bag, sources)
+
+
+def _compute_outcomes(client: Client, bag: dask.bag.Bag, sources: Sequence[Source]) -> Iterator[Outcome]:
     futures: list[Future] = client.compute(bag.to_delayed(optimize_graph=False))
     urls = {future.key: source.url for future, source in zip(futures, sources, strict=True)}
     finished = as_completed(futures)
@@ -110,14 +152,33 @@ def build_segments(client: Client, sources: Sequence[Source], job: BuildJob) -> 
         finished.clear()
 
 
-def _index_partition(partition: Iterable[Source], job: BuildJob) -> list[Outcome]:
-    return [_index_or_fail(source, job) for source in partition]
+def build_segments_here(
+    sources: Iterable[Source], job: BuildJob, on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None
+) -> Iterator[Outcome]:
+    """Index the sources one after the other in this process; see `build_segments`."""
+    for source in sources:
+        n_pages = 0
+
+        def add_pages(n_more: int, url: str = source.url) -> None:
+            nonlocal n_pages
+            n_pages += n_more
+            on_pages(url, n_pages)
+
+        yield _index_or_fail(source, job, add_pages)
 
 
-def _index_or_fail(source: Source, job: BuildJob) -> Outcome:
+@named_task("index-warc")
+def _index_partition(
+    partition: Iterable[Source], job: BuildJob, connections: AbstractContextManager[Any] | None
+) -> list[Outcome]:
+    with connections or nullcontext():
+        return [_index_or_fail(source, job, PageMeter(source.url).add) for source in partition]
+
+
+def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> Outcome:
     for _ in range(_N_TRANSFERS):
         try:
-            return index_source(source, job)
+            return index_source(source, job, on_pages)
         except TransferError as error:
             failure = SourceFailure(source.url, str(error))
         except SourceError as error:
@@ -159,6 +220,7 @@ def search_on_cluster(
     return answer
 
 
+@named_task("filter-rerank")
 def _filter_rerank(
     queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, segments: Iterable[Segment]
 ) -> list[list[SegmentAnswer]]:
@@ -172,6 +234,7 @@ def _worker_cache(snapshot: str) -> Cache:
     return Cache()
 
 
+@named_task("merge-top-k")
 def _merge_top_k(options: SearchOptions, answers: Iterable[list[SegmentAnswer]]) -> list[SegmentAnswer]:
     return [merge_answers(of_query, options) for of_query in zip(*answers, strict=True)]
 

@@ -10,15 +10,15 @@ import asyncio
 import hashlib
 import socket
 import struct
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
+
+from services.serving import serve_app
 
 UNAVAILABLE, RESET, TRUNCATED, LATE, FLIPPED = "503", "reset", "truncated", "late", "flipped"
 _HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "content-encoding", "keep-alive"}
@@ -120,25 +120,10 @@ class FaultProxy:
         await passed.write_eof()
         return passed
 
-    @property
-    def session(self) -> aiohttp.ClientSession:
-        return self._session
-
-    async def serve(self, ready: threading.Event, stop: asyncio.Event) -> None:
-        async with aiohttp.ClientSession(
-            auto_decompress=False, connector=aiohttp.TCPConnector(limit=0)
-        ) as self._session:
-            app = web.Application(client_max_size=2**30)
-            app.router.add_route("*", "/{path:.*}", self.handle)
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-            await runner.setup()
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            port = runner.addresses[0][1]
-            self.endpoint = f"http://127.0.0.1:{port}"
-            ready.set()
-            await stop.wait()
-            await runner.cleanup()
+    async def keep_session(self, app: web.Application) -> AsyncIterator[None]:
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(auto_decompress=False, connector=connector) as self.session:
+            yield
 
 
 def _flip(data: bytes) -> bytes:
@@ -158,18 +143,9 @@ def _reset(request: web.Request) -> web.Response:
 
 @contextmanager
 def run_proxy(upstream: str) -> Iterator[FaultProxy]:
-    """Serve on a thread of its own, so that the test can look at the counts while it runs."""
-    assert urlsplit(upstream).scheme == "http"
     proxy = FaultProxy(upstream)
-    ready = threading.Event()
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=(proxy.serve(ready, stop),))
-    thread.start()
-    try:
-        assert ready.wait(10)
+    app = web.Application(client_max_size=2**30)
+    app.router.add_route("*", "/{path:.*}", proxy.handle)
+    app.cleanup_ctx.append(proxy.keep_session)
+    with serve_app(app) as proxy.endpoint:
         yield proxy
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(20)
-        loop.close()

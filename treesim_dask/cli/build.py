@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treesim_dask.cli.display import Progress, format_bytes, format_seconds
 from treesim_dask.cli.options import (
+    add_cluster_options,
     add_command,
     add_index_options,
     add_quiet,
@@ -29,6 +30,8 @@ _EXAMPLES = (
     "CC-MAIN-2026-42 --limit 10 --index my.index",
     "warc.paths.gz --sample 100 --index s3://bucket/my.index",
     "saved-pages/ --host example.org --index my.index",
+    "warc.paths.gz --cluster slurm --jobs 8 --index /scratch/my.index",
+    "warc.paths.gz --shard 3/100 --index /scratch/my.index",
 )
 _MOST_NAMED = 10
 
@@ -53,6 +56,11 @@ def add_parser(commands: Any) -> None:
     _add_page_filter(parser)
     group = add_scheduler_options(parser)
     group.add_argument("--workers", type=int, metavar="N", help="local processes (default: one a core)")
+    add_cluster_options(group)
+    help_text = "read at most N input files at a time, over all workers together"
+    group.add_argument("--max-connections", type=int, metavar="N", help=help_text)
+    help_text = "only the I-th of N parts of the input, in this process: a task of a job array"
+    group.add_argument("--shard", type=read_shard, metavar="I/N", help=help_text)
     add_quiet(parser)
     parser.add_argument("--json", action="store_true", help="the summary as JSON")
 
@@ -98,6 +106,12 @@ def run(args: argparse.Namespace) -> int:
             workers=args.workers,
             scheduler=args.scheduler,
             scheduler_file=args.scheduler_file,
+            cluster=args.cluster,
+            jobs=args.jobs,
+            lifetime=args.lifetime,
+            tls=args.tls,
+            shard=args.shard,
+            max_connections=args.max_connections,
             storage_options=read_options(args.storage_option),
             index_options=read_options(args.index_option),
             crawl_base_url=args.crawl_base_url or DEFAULT_CRAWL_BASE_URL,
@@ -110,6 +124,20 @@ def run(args: argparse.Namespace) -> int:
     if args.strict and report.failures:
         return 2
     return 1 if report.failures else 0
+
+
+def read_shard(text: str) -> tuple[int, int]:
+    """Read ``I/N``.
+
+    Examples
+    --------
+    >>> read_shard("3/100")
+    (3, 100)
+    """
+    number, separator, n_shards = text.partition("/")
+    if not (separator and number.isdecimal() and n_shards.isdecimal()):
+        raise argparse.ArgumentTypeError(f"a shard looks like 3/100, got {text!r}")
+    return int(number), int(n_shards)
 
 
 def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
@@ -138,12 +166,10 @@ def progress_line(report: BuildReport) -> str:
     """Say how far a build is."""
     n_files = report.n_sources - report.n_already_indexed
     n_finished = n_files - report.n_pending
-    rate = report.n_pages / max(report.seconds, 1e-9)
-    left = format_seconds(report.seconds / n_finished * report.n_pending)
-    return (
-        f"files {n_finished:,}/{n_files:,}, pages {report.n_pages:,} ({rate:,.0f}/s), "
-        f"{format_bytes(report.n_html_bytes)} HTML, left out {report.skipped.total():,}, {left} left"
-    )
+    line = f"{report}, {format_bytes(report.n_html_bytes)} HTML, left out {report.skipped.total():,}"
+    if not n_finished:
+        return line
+    return f"{line}, {format_seconds(report.seconds / n_finished * report.n_pending)} left"
 
 
 def print_report(report: BuildReport, index: str, as_json: bool = False) -> None:

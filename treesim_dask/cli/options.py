@@ -66,6 +66,16 @@ def add_scheduler_options(parser: argparse.ArgumentParser) -> Any:
     return group
 
 
+def add_cluster_options(group: Any) -> None:
+    """Add how batch jobs with workers are started."""
+    help_text = "start workers as batch jobs: slurm, pbs, lsf, sge, or a YAML file (see cluster/)"
+    group.add_argument("--cluster", metavar="NAME|FILE", help=help_text)
+    group.add_argument("--jobs", type=int, metavar="N", help="how many jobs to keep running (default 1)")
+    help_text = "workers leave after this time, such as 50m (default: before the walltime ends; 0: never)"
+    group.add_argument("--lifetime", metavar="TIME", help=help_text)
+    group.add_argument("--tls", action="store_true", help="encrypt between client, scheduler and workers")
+
+
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add the switch for no progress."""
     parser.add_argument("--quiet", action="store_true", help="no progress")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ from treesim_dask.crawl.web import RequestFailed, RequestOptions, content_extent
 from treesim_dask.errors import SourceError, TransferError
 
 CHUNK_BYTES = 2**20
-DEFAULT_RETRIES = 5  # waits of 0.5, 1, 2, 4 and 8 seconds
+DEFAULT_RETRIES = 5  # waits of about 0.5, 1, 2, 4 and 8 seconds
 _FIRST_WAIT = 0.5
+_LONGEST_WAIT = 300.0  # that a server may ask for
 _GENERIC_BLOCK_BYTES = 16 * 2**20  # other file systems read in ranges: make them few
 _COMMON_CRAWL_HINT = "s3://commoncrawl/ refuses anonymous reads: use https://data.commoncrawl.org/ or S3 credentials"
 
@@ -158,7 +160,8 @@ class ByteStream:
         if not failure.is_temporary or self._n_failures > self._n_retries:
             tried = f" (tried {self._n_failures} times)" if self._n_failures > 1 else ""
             raise SourceError(f"{failure}{tried}") from failure
-        time.sleep(_FIRST_WAIT * 2 ** (self._n_failures - 1))
+        wait = _FIRST_WAIT * 2 ** (self._n_failures - 1) * random.uniform(0.75, 1.25)  # not all workers at once
+        time.sleep(max(wait, min(failure.retry_after, _LONGEST_WAIT)))
 
 
 def open_stream(url: str, storage_options: Mapping[str, Any] | None = None, *, end: int | None = None) -> ByteStream:

@@ -7,15 +7,19 @@ of their own. Bodies come as they were sent: archives are compressed themselves.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import aiohttp
 from fsspec.asyn import get_loop, sync
 
+from treesim_dask import __version__
+
 DEFAULT_TIMEOUT = 60.0  # seconds without a single byte
-USER_AGENT = "treesim-dask"
+USER_AGENT = f"treesim-dask/{__version__}"
 
 _T = TypeVar("_T")
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
@@ -25,18 +29,24 @@ _WHAT_TO_DO = {
     403: "the server refuses this address: check it, or pass credentials in the storage options",
     404: "there is no such file: check the spelling",
     410: "the file is gone from the server",
-    429: "the server asks for fewer requests: try again later with fewer workers",
-    503: "the server is overloaded: try again later with fewer workers",
+    429: "the server asks for fewer requests: try again later, or with a lower --max-connections",
+    503: "the server is overloaded: try again later, or with a lower --max-connections",
 }
 
 
 class RequestFailed(Exception):
-    """A request without a usable answer. ``is_temporary``: the same request may succeed later."""
+    """A request without a usable answer.
 
-    def __init__(self, message: str, *, is_temporary: bool, status: int | None = None) -> None:
+    ``is_temporary``: the same request may succeed later; ``retry_after``: not before so many seconds.
+    """
+
+    def __init__(
+        self, message: str, *, is_temporary: bool, status: int | None = None, retry_after: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.is_temporary = is_temporary
         self.status = status
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ async def _open(url: str, options: RequestOptions, start: int, end: int | None) 
         answer = await session.get(url, headers=headers, max_redirects=options.max_redirects)
         if answer.status >= 300 and not (answer.status == 416 and start == 0):  # 416 at 0: a file of 0 bytes
             answer.close()
-            raise _refusal(url, answer.status, answer.reason)
+            raise _refusal(url, answer.status, answer.reason, answer.headers.get("Retry-After", ""))
         return WebStream(session, answer, url)
     except BaseException:
         await session.close()
@@ -179,7 +189,24 @@ def _failure(url: str, error: aiohttp.ClientError) -> RequestFailed:
             return RequestFailed(f"connection to {url} failed: {str(error) or type(error).__name__}", is_temporary=True)
 
 
-def _refusal(url: str, status: int, phrase: str | None) -> RequestFailed:
+def wait_seconds(retry_after: str, now: float) -> float:
+    """Return how long a Retry-After header asks to wait: it gives seconds or a date.
+
+    Examples
+    --------
+    >>> wait_seconds("120", 0.0), wait_seconds("Thu, 01 Jan 1970 00:01:00 GMT", 10.0), wait_seconds("soon", 0.0)
+    (120.0, 50.0, 0.0)
+    """
+    if retry_after.strip().isdecimal():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - now)
+    except ValueError:
+        return 0.0
+
+
+def _refusal(url: str, status: int, phrase: str | None, retry_after: str) -> RequestFailed:
     advice = _WHAT_TO_DO.get(status, "try again later" if status >= 500 else "check the address")
     message = f"{url} answered {status} {phrase or ''}".rstrip() + f": {advice}"
-    return RequestFailed(message, is_temporary=status in _TEMPORARY_STATUSES, status=status)
+    wait = wait_seconds(retry_after, time.time())
+    return RequestFailed(message, is_temporary=status in _TEMPORARY_STATUSES, status=status, retry_after=wait)

@@ -93,8 +93,7 @@ def remove_orphans(store: Store, problems: list[Problem]) -> list[Problem]:
     orphans = [problem for problem in problems if problem.is_orphan]
     for orphan in orphans:
         store.remove(orphan.path)
-    if not store.list_names(STAGING):
-        store.remove(STAGING)
+    store.remove_if_empty(STAGING)
     return orphans
 
 

@@ -13,7 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -53,6 +53,9 @@ class Store:
         except (ValueError, ImportError, TypeError) as error:
             raise StorageError(f"cannot open {self.url} as an index location: {error}") from None
         self.is_local = isinstance(self.fs, LocalFileSystem)
+
+    def __repr__(self) -> str:
+        return f"<Store {self.url}>"  # without its options: they may hold passwords
 
     def __reduce__(self) -> tuple[type[Store], tuple[str, dict[str, Any]]]:
         return Store, (self.url, self.storage_options)
@@ -167,13 +170,21 @@ class Store:
             if self.exists(name):
                 self.fs.rm(self.path(name), recursive=True)
 
+    def remove_if_empty(self, name: str) -> None:
+        """Remove a folder that nobody uses. An object store has no folders."""
+        if self.is_local:
+            with suppress(OSError):  # missing, or in use
+                Path(self.path(name)).rmdir()
+
     def make_staging(self, name: str) -> Path:
         """Make an empty local folder to write into before publishing: beside the index where that is local."""
         with storage_errors(self.url):
             if not self.is_local:
                 return Path(tempfile.mkdtemp(prefix=f"treesim-{name}-"))
             folder = Path(self.path(STAGING)) / f"{name}.{uuid.uuid4().hex}"
-            folder.mkdir(parents=True)
+            while not folder.exists():
+                with suppress(FileNotFoundError):  # another writer has just removed the empty folder above
+                    folder.mkdir(parents=True)
             return folder
 
     def publish(self, folder: Path, name: str, last: str) -> None:
@@ -201,9 +212,7 @@ class Store:
             target.replace(outdated)
             shutil.rmtree(outdated)
         folder.replace(target)
-        # an empty staging folder is no part of the index; another writer's folder in it keeps it there
-        if not any(folder.parent.iterdir()):
-            shutil.rmtree(folder.parent, ignore_errors=True)
+        self.remove_if_empty(STAGING)  # it is no part of the index; another writer's folder in it keeps it there
 
     def _publish_by_upload(self, folder: Path, name: str, last: str) -> None:
         self.remove(f"{name}/{last}")
