@@ -2,6 +2,7 @@ import shutil
 from random import Random
 
 import pytest
+from test_branches import REPORT_PAGE, REPORT_TABLE, table
 
 from treesim_dask import IndexConfig, build, open_index
 from treesim_dask.clients import open_client
@@ -14,6 +15,13 @@ def test_a_build_counts_what_it_saw(demo_index, demo_archives):
     assert (info.n_segments, info.n_pages) == (4, 400)
     assert info.n_shapes <= 400
     assert {"status", "content-type", "too-short"} <= info.skipped.keys()
+
+
+def test_the_worked_example_of_the_report_from_html_to_stored_vector(client, tmp_path):
+    (tmp_path / "report.html").write_bytes(REPORT_PAGE)
+    build(str(tmp_path / "report.html"), str(tmp_path / "index"), client=client)
+    (segment,) = open_index(str(tmp_path / "index")).segments
+    assert table(segment.read_all_shapes()) == REPORT_TABLE
 
 
 def test_one_worker_and_shuffled_input_give_the_same_bytes(demo_archives, demo_index, tmp_path, tree_digest):

@@ -29,9 +29,9 @@ def server(small_crawl, tmp_path_factory):
 
 
 @pytest.fixture
-def shared(server, local_client):
+def shared(server, client):
     server.begin()
-    return {"client": local_client, "crawl_base_url": server.url}
+    return {"client": client, "crawl_base_url": server.url}
 
 
 def archives(server):

@@ -259,7 +259,7 @@ def test_hundreds_of_segments_are_listed_in_a_few_requests(index_of_300_segments
     proxy.begin()
     index = open_index(index_of_300_segments, options)
     assert (index.info.n_segments, index.info.n_pages) == (306, 51 * 120)
-    assert len(proxy.requests) <= 6
+    assert len(proxy.requests) <= 8
     proxy.begin()
     assert index.check(quick=True) == []
     n_files = 306 * 12

@@ -191,12 +191,14 @@ class ArchiveReader:
 
     def _parse_header(self) -> Any:
         """Parse the header at the position and move behind it."""
-        lines = BytesIO(self._members.peek_header(_MAX_HEADER_BYTES))
+        header = self._members.peek_header(_MAX_HEADER_BYTES)
+        lines = BytesIO(header)
         try:
             record = self._loader.parse_record_stream(lines, no_record_parse=True)
         except (ArchiveLoadFailed, EOFError, ValueError) as error:
             raise _BrokenRecord from error
-        if record.length is None:
+        is_cut = record.format == "warc" and not header.endswith((b"\n\n", b"\n\r\n"))
+        if record.length is None or is_cut:
             raise _BrokenRecord
         self._members.skip(lines.tell())
         return record
