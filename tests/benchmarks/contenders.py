@@ -82,7 +82,9 @@ class Build(Contender):
         parts: defaultdict[str, int] = defaultdict(int)
         for path in folder.rglob("*"):
             if path.is_file():
-                parts[path.relative_to(folder).parts[2] if "segments" in path.parts else path.name] += path.stat().st_size
+                parts[path.relative_to(folder).parts[2] if "segments" in path.parts else path.name] += (
+                    path.stat().st_size
+                )
         return {"index_bytes": dict(sorted(parts.items()))}
 
 

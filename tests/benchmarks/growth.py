@@ -5,7 +5,7 @@
     python -m tests.benchmarks.growth --pages 1000 10000 100000 --archives demo --out growth.json --plot growth.png
 
 One worker indexes ever longer parts of one synthetic crawl, and at the end one single archive with all pages in it.
-Time should be linear and memory flat. Making the archives takes some minutes; kept in ``--archives`` they are made once.
+Time should be linear and memory flat. Making the archives takes some minutes; in ``--archives`` they are kept.
 """
 
 from __future__ import annotations
