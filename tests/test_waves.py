@@ -1,5 +1,7 @@
 """A build of very many files starts them in waves; that must lose none and double none."""
 
+import warnings
+
 import pytest
 from distributed import Client
 
@@ -13,7 +15,11 @@ from treesim_dask.types import Source
 
 @pytest.fixture(scope="module")
 def client():
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with warnings.catch_warnings():
+        # a busy machine is no error
+        warnings.filterwarnings("ignore", "Creating scratch directories is taking a surprisingly long time")
+        client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+    with client:
         yield client
 
 

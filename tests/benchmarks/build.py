@@ -6,8 +6,8 @@
     python -m tests.benchmarks.build --demo 4000 --only floor build build-plain
 
 The contenders take turns, each in a process of its own on one core; the last two use two cores. Every figure is the
-median of the repeats. Processor time is what other work on the machine disturbs least; on a quiet machine the time on the
-clock says the same, and more of the contenders on two cores.
+median of the repeats. Processor time is what other work on the machine disturbs least; on a quiet machine the clock
+says the same, and more of the contenders on two cores.
 """
 
 from __future__ import annotations
