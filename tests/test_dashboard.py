@@ -22,9 +22,7 @@ def test_dashboard_shows_a_build(small_crawl, client, tmp_path):
         listed = tmp_path / "list.txt"
         paths = sorted(small_crawl.rglob("*.warc.gz"))
         listed.write_text("".join(f"{server.url}/{path.relative_to(small_crawl)}\n" for path in paths))
-        work = threading.Thread(
-            target=build, args=(str(listed), str(tmp_path / "second")), kwargs={"client": client}
-        )
+        work = threading.Thread(target=build, args=(str(listed), str(tmp_path / "second")), kwargs={"client": client})
         work.start()
         try:
             for number in range(3):

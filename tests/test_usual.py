@@ -32,8 +32,7 @@ HTTP_HEADERS = [
 ]
 FIELDS = [
     b"WARC-Type: response", b"warc-type: Response", b"WARC-Type: request", b"WARC-Type: revisit", b"WARC-Type:response",
-    b"WARC-Target-URI: http://a.example/x", b"WARC-Target-URI: https://a.example/x y",
-    b"WARC-Target-URI: dns:a.example",
+    b"WARC-Target-URI: http://a.example/x", b"WARC-Target-URI: https://a.example/x y", b"WARC-Target-URI: dns:a",
     b"WARC-Target-URI: <http://a.example/>", b"Warc-Target-Uri: HTTP://a.example/ ", b"WARC-Date: 2024-01-02T03:04:05Z",
     b"WARC-Payload-Digest: sha1:ABC", b"WARC-Payload-Digest:", b"X-Note: caf\xc3\xa9", b" continued", b"no colon",
     b"WARC-Record-ID : <urn:x>", b"X-Tab:\tx", b"Content-Length: 3", b"content-length: x",
