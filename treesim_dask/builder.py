@@ -88,6 +88,7 @@ def build(
     sample: int | None = None,
     sample_seed: int = 0,
     strict: bool = False,
+    vectors: bool = True,
     client: Client | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
@@ -117,6 +118,9 @@ def build(
         Take the first `limit` input files, or a seeded random choice of `sample`.
     strict
         Treat a damaged WARC record as a failure of its file.
+    vectors
+        False stores no branch vectors, which saves space: queries then read their candidates again from the archives,
+        by offset and length, and answer the same.
     client, workers, scheduler, scheduler_file
         Where to run: a connected Dask client, a number of local processes, or a running scheduler.
     storage_options, index_options
@@ -145,7 +149,9 @@ def build(
     pending = _pending_sources(store, sources, page_filter)
     report = BuildReport(n_sources=len(sources), n_already_indexed=len(sources) - len(pending))
     if pending:
-        job = BuildJob(index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}))
+        job = BuildJob(
+            index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}), vectors
+        )
         with ExitStack() as stack:
             if client is None:
                 client = stack.enter_context(open_client(workers, scheduler, scheduler_file))

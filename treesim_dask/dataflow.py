@@ -66,6 +66,7 @@ class BuildJob:
     strict: bool
     index_options: Mapping[str, Any]
     storage_options: Mapping[str, Any]
+    with_vectors: bool = True
 
 
 def index_source(source: Source, job: BuildJob) -> SegmentSummary:
@@ -73,7 +74,7 @@ def index_source(source: Source, job: BuildJob) -> SegmentSummary:
     config = job.config
     family = make_family(config)
     store = Store(job.index_url, job.index_options)
-    with SegmentWriter(store, source, config, job.page_filter) as segment:
+    with SegmentWriter(store, source, config, job.page_filter, job.with_vectors) as segment:
         for pages in read_pages(source, job.page_filter, segment.skipped, storage_options=job.storage_options):
             trees = parse_trees(pages.html, config.spliced_tags)
             shapes = segment.add_pages(pages, count_branches(trees))

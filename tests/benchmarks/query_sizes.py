@@ -100,7 +100,13 @@ def measure_warm(url: str, queries: list[QueryPage], memory: int) -> dict[str, f
     batch = n_answers / (time.perf_counter() - started)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     p50, p99 = np.percentile(seconds, [50, 99]) * 1000
-    return {"p50 ms": p50, "p99 ms": p99, "batch q/s": batch, "cache MiB": index.cache.n_bytes / 2**20, "RSS +MiB": grown}
+    return {
+        "p50 ms": p50,
+        "p99 ms": p99,
+        "batch q/s": batch,
+        "cache MiB": index.cache.n_bytes / 2**20,
+        "RSS +MiB": grown,
+    }
 
 
 def measure_bytes(url: str, queries: list[QueryPage]) -> dict[str, float]:
