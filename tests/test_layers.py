@@ -13,7 +13,7 @@ LAYERS = [
     {"errors", "types", "config", "kernels"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query"},
-    {"dataflow", "clients"},
+    {"dataflow", "clients", "inputs"},
     {"builder", "compactor", "api"},
     {"cli", "__main__"},
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from treesim_dask.clients import open_client
 from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL, find_sources
+from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments
 from treesim_dask.errors import IndexFormatError, SourceError
 from treesim_dask.index.deletion import delete_sources
@@ -19,6 +19,7 @@ from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SegmentSummary, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
+from treesim_dask.inputs import resolve_inputs
 from treesim_dask.types import Source
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def build(
     Parameters
     ----------
     inputs
-        Archives, folders, globs, URLs, lists of paths, Common Crawl ids, HTML files.
+        Archives, folders, globs, URLs, lists of paths, Common Crawl ids, HTML files; extracts of a crawl's index
+        (``.cdxj``, ``.jsonl`` or ``.parquet`` with file, offset and length of each page), read by range.
     index
         Where the index lies or shall lie: a local path or any fsspec URL.
     config
@@ -138,7 +140,7 @@ def build(
     config = _wanted_parameters(existing, config)
     if existing is not None:
         check_parameters(store, config)
-    sources = find_sources(
+    sources = resolve_inputs(
         [inputs] if isinstance(inputs, str) else inputs,
         limit=limit,
         sample=sample,

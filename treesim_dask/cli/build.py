@@ -40,7 +40,8 @@ def add_parser(commands: Any) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="WARC or ARC files, folders, globs, URLs, lists of paths (warc.paths.gz), crawl ids, HTML files",
+        help="WARC or ARC files, folders, globs, URLs, lists of paths (warc.paths.gz), crawl ids, HTML files, "
+        "extracts of a crawl's index (.cdxj, .parquet)",
     )
     add_index_options(parser)
     add_storage_option(parser)
