@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from indexes import random_sources, write_source
 
 from treesim_dask.api import open_index
 from treesim_dask.clients import open_client
@@ -19,13 +20,20 @@ N_QUERIES = 500
 
 
 @pytest.fixture(scope="module")
-def index_url(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("distributed")
-    archives = write_demo_crawl(folder / "crawl", n_pages=600, n_files=3)
-    url = str(folder / "index")
+def archives(tmp_path_factory):
+    return write_demo_crawl(tmp_path_factory.mktemp("crawl"), n_pages=600, n_files=3)
+
+
+@pytest.fixture(scope="module")
+def index_url(archives, tmp_path_factory):
+    return build_here(archives, tmp_path_factory.mktemp("vectors") / "index")
+
+
+def build_here(archives, folder, with_vectors=True):
+    url = str(folder)
     write_manifest(Store(url), IndexConfig())
     for source in find_sources(archives):
-        index_source(source, BuildJob(url, IndexConfig(), PageFilter(), False, {}, {}))
+        index_source(source, BuildJob(url, IndexConfig(), PageFilter(), False, {}, {}, with_vectors))
     return url
 
 
@@ -42,6 +50,25 @@ def queries_of(index):
 
 def matches(index, queries, **options):
     return [answer.matches for _, answer in index.search_many(queries, **options)]
+
+
+def test_answers_are_the_same_without_vectors(archives, index_url, tmp_path):
+    with_vectors = open_index(index_url)
+    queries = queries_of(with_vectors)[::25]
+    expected = matches(with_vectors, queries)
+    bare = open_index(build_here(archives, tmp_path / "bare", with_vectors=False))
+    assert bare.info.n_index_bytes < with_vectors.info.n_index_bytes
+    assert matches(bare, queries) == expected
+    compact(bare.url, shapes_per_part=200)
+    compacted = open_index(bare.url)
+    assert matches(compacted, queries) == expected
+    assert compacted.check() == []
+    assert compacted.search(f"id:{queries[3].page_id}").matches == expected[3]
+    assert compacted.export(str(tmp_path / "tables"))["pages"] == compacted.info.n_pages
+    write_source(Store(bare.url), "file:///more.warc", random_sources(1)["file:///crawl/1-0.warc"], IndexConfig())
+    compact(bare.url)
+    assert [segment.has_vectors for segment in open_index(bare.url).segments].count(True) == 1
+    assert matches(open_index(bare.url), queries) == expected
 
 
 def test_answers_are_the_same_everywhere(index_url, client):

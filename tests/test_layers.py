@@ -13,7 +13,7 @@ LAYERS = [
     {"errors", "types", "config", "kernels", "mixing", "allocator"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query", "records"},
-    {"dataflow", "clients", "jobs", "progress"},
+    {"dataflow", "clients", "jobs", "progress", "inputs"},
     {"builder", "compactor", "api"},
     {"cli", "__main__"},
 ]

@@ -133,7 +133,7 @@ class Index:
         **options: Any,
     ) -> SegmentAnswer:
         """Return the matches of a page as objects, with the number of candidates; see `query`."""
-        chosen = SearchOptions(k, **options)
+        chosen = SearchOptions(k, storage_options=storage_options, **options)
         query = page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
         return self._answer([query], chosen, client)[0]
 
@@ -146,7 +146,7 @@ class Index:
         **options: Any,
     ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
         """Yield each page with its answer, in order; some hundreds are answered at once. See `search`."""
-        chosen = SearchOptions(k, **options)
+        chosen = SearchOptions(k, storage_options=storage_options, **options)
         queries = (
             page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
             for page in pages
@@ -171,7 +171,7 @@ class Index:
         from treesim_dask.query.batch import read_queries
 
         queries = read_queries(batch, self.segments, self.config, storage_options)
-        return self.search_many(queries, k, **options)
+        return self.search_many(queries, k, storage_options=storage_options, **options)
 
     def _answer(
         self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from treesim_dask.clients import open_client
 from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL, find_sources
+from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments, build_segments_here
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, IndexFormatError, SourceError
@@ -22,6 +22,7 @@ from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SegmentSummary, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
+from treesim_dask.inputs import resolve_inputs
 from treesim_dask.types import Source
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def build(
     sample: int | None = None,
     sample_seed: int = 0,
     strict: bool = False,
+    vectors: bool = True,
     client: Client | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
@@ -127,7 +129,8 @@ def build(
     Parameters
     ----------
     inputs
-        Archives, folders, globs, URLs, lists of paths, Common Crawl ids, HTML files.
+        Archives, folders, globs, URLs, lists of paths, Common Crawl ids, HTML files; extracts of a crawl's index
+        (``.cdxj``, ``.jsonl`` or ``.parquet`` with file, offset and length of each page), read by range.
     index
         Where the index lies or shall lie: a local path or any fsspec URL.
     config
@@ -139,6 +142,9 @@ def build(
         Take the first `limit` input files, or a seeded random choice of `sample`.
     strict
         Treat a damaged WARC record as a failure of its file.
+    vectors
+        False stores no branch vectors, which saves space: queries then read their candidates again from the archives,
+        by offset and length, and answer the same.
     client, workers, scheduler, scheduler_file
         Where to run: a connected Dask client, a number of local processes, or a running scheduler.
     cluster, jobs, lifetime, tls
@@ -166,7 +172,7 @@ def build(
     make_family(config), shape_pages([], config)  # what does not exist or fit is refused before anything is started
     if existing is not None:
         check_parameters(store, config)
-    sources = find_sources(
+    sources = resolve_inputs(
         [inputs] if isinstance(inputs, str) else inputs,
         limit=limit,
         sample=sample,
@@ -185,7 +191,9 @@ def build(
 
     if pending:
         forget_segments(store, {segment_id_of(source.url) for source in pending})
-        job = BuildJob(index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}))
+        job = BuildJob(
+            index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}), vectors
+        )
         with ExitStack() as stack:
             if existing is None:
                 stack.enter_context(_new_index(store, config, is_shared=shard is not None))

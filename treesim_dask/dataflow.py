@@ -85,6 +85,7 @@ class BuildJob:
     strict: bool
     index_options: Mapping[str, Any] = field(repr=False)
     storage_options: Mapping[str, Any] = field(repr=False)
+    with_vectors: bool = True
 
 
 def index_source(
@@ -95,7 +96,7 @@ def index_source(
     config = job.config
     family = make_family(config)
     store = Store(job.index_url, job.index_options)
-    with SegmentWriter(store, source, config, job.page_filter) as segment:
+    with SegmentWriter(store, source, config, job.page_filter, job.with_vectors) as segment:
         for pages in read_pages(source, job.page_filter, segment.skipped, storage_options=job.storage_options):
             shapes = segment.add_pages(pages, shape_pages(pages.html, config))
             signatures = family.sign(shapes)

@@ -29,15 +29,16 @@ class Source:
     url
         Names the source and with it its segment. An absolute URL: two spellings of one file are one source.
     kind
-        ``"archive"`` (WARC or ARC) or ``"html"`` (plain pages).
+        ``"archive"`` (WARC or ARC), ``"html"`` (plain pages), or ``"extract"`` (some WARC records of an archive).
     members
-        The files to read: the archive itself, or the HTML files of the group in sorted order.
+        The files to read: the archive itself, or the HTML files of the group in sorted order. For an extract the
+        archive and then, as ``offset+length``, its WARC records.
     size
         Bytes of all members, or None where listing the input did not tell.
     """
 
     url: str
-    kind: Literal["archive", "html"]
+    kind: Literal["archive", "html", "extract"]
     members: tuple[str, ...]
     size: int | None = None
 

@@ -43,7 +43,8 @@ def add_parser(commands: Any) -> None:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="WARC or ARC files, folders, globs, URLs, lists of paths (warc.paths.gz), crawl ids, HTML files",
+        help="WARC or ARC files, folders, globs, URLs, lists of paths (warc.paths.gz), crawl ids, HTML files, "
+        "extracts of a crawl's index (.cdxj, .parquet)",
     )
     add_index_options(parser)
     add_storage_option(parser)
@@ -51,6 +52,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--sample", type=int, metavar="N", help="only N input files, chosen at random")
     parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="another random choice (default 0)")
     parser.add_argument("--strict", action="store_true", help="a damaged WARC record makes its file fail")
+    help_text = "store no branch vectors: smaller, and queries read their candidates again from the archives"
+    parser.add_argument("--no-vectors", action="store_true", help=help_text)
     parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
     _add_parameters(parser)
     _add_page_filter(parser)
@@ -103,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
             sample=args.sample,
             sample_seed=args.sample_seed,
             strict=args.strict,
+            vectors=not args.no_vectors,
             workers=args.workers,
             scheduler=args.scheduler,
             scheduler_file=args.scheduler_file,

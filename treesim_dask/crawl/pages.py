@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from treesim_dask.crawl import reasons
 from treesim_dask.crawl.archives import ArchiveReader, Response
 from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
 from treesim_dask.crawl.charset import to_parser_bytes
+from treesim_dask.crawl.extracts import places_of
 from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
 from treesim_dask.crawl.streams import ByteStream, open_stream, read_range, stream_bytes
 from treesim_dask.errors import PageError, SourceError
@@ -31,6 +33,7 @@ _GENERIC_TYPES = {
 _MEDIA_TYPE_END = re.compile(r"[;,\s]")  # "text/html charset=utf-8" does occur
 _SNIFF_BYTES = 2048
 _USUAL_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_RANGES_AT_ONCE, _RANGES_AHEAD = 8, 64
 _DATE = re.compile(  # WARC 1.1 allows dates that stop at any level
     r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)"
     r"(?:[T ](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?)?)?)?"
@@ -57,7 +60,7 @@ def read_pages(
     Parameters
     ----------
     source
-        An archive, or a group of plain HTML files.
+        An archive, some WARC records of one, or a group of plain HTML files.
     page_filter
         Which pages to keep.
     skipped
@@ -72,7 +75,7 @@ def read_pages(
     SourceError
         The source cannot be read, is empty, or is no archive.
     """
-    pages = _read_archive if source.kind == "archive" else _read_html_files
+    pages = {"archive": _read_archive, "html": _read_html_files, "extract": _read_extract}[source.kind]
     batch, n_bytes = PageBatch(), 0
     for html, page in pages(source, page_filter, skipped, storage_options):
         _append(batch, html, page)
@@ -193,6 +196,29 @@ def _read_archive(
                 skipped.add(reason, stream.url, response.offset)
             else:
                 yield html, _page_of(response, stream.url)
+
+
+def _read_extract(
+    source: Source, page_filter: PageFilter, skipped: SkippedLog, storage_options: Mapping[str, Any] | None
+) -> Iterator[tuple[bytes, Page]]:
+    """Read single WARC records by range, some at a time, in the order of the file."""
+    warc, places = source.members[0], places_of(source)
+
+    def fetch(place: tuple[int, int]) -> Response | None:
+        try:
+            return _response_at(warc, *place, storage_options)
+        except SourceError:
+            return None
+
+    with ThreadPoolExecutor(_RANGES_AT_ONCE) as pool:
+        for first in range(0, len(places), _RANGES_AHEAD):
+            some = places[first : first + _RANGES_AHEAD]
+            for (offset, _), response in zip(some, pool.map(fetch, some), strict=True):
+                reason, html = (reasons.UNREADABLE, b"") if response is None else judge_response(response, page_filter)
+                if reason or response is None:
+                    skipped.add(reason or reasons.UNREADABLE, warc, offset)
+                else:
+                    yield html, _page_of(response, warc)
 
 
 def _read_html_files(

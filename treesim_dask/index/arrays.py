@@ -16,7 +16,7 @@ from treesim_dask.index.store import Store
 # Signatures and vectors of one template repeat almost to the byte: zstd without a shuffle filter finds that, and
 # took a third of the space of byte-shuffled data on 2,000 real pages.
 _COMPRESSOR = ZstdCodec(level=3, checksum=True)  # a byte that changed on its way is an error, not an answer
-_CHUNK_BYTES = 2**18
+DEFAULT_CHUNK_BYTES = 2**18
 _SHARD_BYTES = 2**23
 
 
@@ -47,7 +47,7 @@ class ArrayWriter:
     """
 
     def __init__(
-        self, path: Path, row_shape: tuple[int, ...], dtype: DTypeLike, chunk_bytes: int = _CHUNK_BYTES
+        self, path: Path, row_shape: tuple[int, ...], dtype: DTypeLike, chunk_bytes: int = DEFAULT_CHUNK_BYTES
     ) -> None:
         row_bytes = int(np.prod(row_shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         n_rows_chunk = max(1, chunk_bytes // row_bytes)

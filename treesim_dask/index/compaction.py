@@ -52,11 +52,12 @@ def plan_compactions(
     A compacted segment of which nothing was deleted, and which is alone or large enough, is left as it is.
     """
     groups: list[list[Segment]] = [[]]
-    for segment in segments:
+    for segment in sorted(segments, key=lambda segment: segment.has_vectors):  # both kinds stay apart
         n_pages = segment.summary.n_pages
         if segment.is_compacted and not segment.deletions and 2 * n_pages >= max_pages:
             continue
-        if groups[-1] and sum(s.summary.n_pages for s in groups[-1]) + n_pages > max_pages:
+        is_full = sum(s.summary.n_pages for s in groups[-1]) + n_pages > max_pages
+        if groups[-1] and (is_full or groups[-1][0].has_vectors != segment.has_vectors):
             groups.append([])
         groups[-1].append(segment)
     plans = [_plan(group, config, shapes_per_part) for group in groups if group and not _is_compact(group)]
@@ -78,6 +79,7 @@ def _plan(group: Sequence[Segment], config: IndexConfig, shapes_per_part: int) -
         config.n_bands,
         n_ranges=max(1, -(-n_shapes // ROWS_PER_CELL)),
         n_parts=max(1, -(-n_shapes // shapes_per_part)),
+        with_vectors=group[0].has_vectors,
     )
     return Plan(tuple(group), tuple(unit for segment in group for unit in _units_of(segment)), work, shapes_per_part)
 

@@ -96,16 +96,25 @@ def _page_blocks(segment: Segment, first_shape: int) -> Iterator[pa.Table]:
 
 def _shape_blocks(segment: Segment, first_shape: int) -> Iterator[pa.Table]:
     for shapes in _shape_numbers(segment):
-        vectors, signatures = segment.read_shapes(shapes), segment.read_signatures(shapes)
-        offsets = pa.array(vectors.indptr)
+        signatures = segment.read_signatures(shapes)
         width = pa.array(np.arange(0, signatures.size + 1, signatures.shape[1]), pa.int32())
         columns = [
             pa.array(shapes + first_shape),
-            pa.LargeListArray.from_arrays(offsets, pa.array(vectors.branches)),
-            pa.LargeListArray.from_arrays(offsets, pa.array(vectors.counts)),
+            *_vector_columns(segment, shapes),
             pa.ListArray.from_arrays(width, pa.array(signatures.ravel())),
         ]
         yield pa.table(columns, schema=SCHEMAS["shapes"])
+
+
+def _vector_columns(segment: Segment, shapes: Int64Array) -> tuple[pa.Array, pa.Array]:
+    """Return the branches and counts of some shapes; nothing but gaps for a segment without vectors."""
+    if not segment.has_vectors:
+        gaps = pa.nulls(len(shapes), pa.large_list(pa.uint32()))
+        return gaps, gaps
+    vectors = segment.read_shapes(shapes)
+    offsets = pa.array(vectors.indptr)
+    branches, counts = (pa.array(values) for values in (vectors.branches, vectors.counts))
+    return pa.LargeListArray.from_arrays(offsets, branches), pa.LargeListArray.from_arrays(offsets, counts)
 
 
 def _band_blocks(segment: Segment, first_shape: int) -> Iterator[pa.Table]:

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from treesim_dask.index.arrays import ArrayWriter
 from treesim_dask.index.bands import Lookup
-from treesim_dask.index.parts import BRANCHES, COUNTS, INDPTR, ORIGINS, PAGE_INDPTR, SIGNATURES
+from treesim_dask.index.parts import DIGESTS, ORIGINS, PAGE_INDPTR, SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, band_file_name, part_name
 from treesim_dask.index.splitting import MakeKeys, Unit, Work, read_split, read_split_pages
 from treesim_dask.index.tables import BAND_SCHEMA, PAGE_SCHEMA, PAGES, band_writer
-from treesim_dask.index.writer import file_checksums
+from treesim_dask.index.writer import VectorWriter, file_checksums
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array, offsets_of
 
 COMPACTED_PAGE_SCHEMA = pa.schema([("segment", pa.string()), *PAGE_SCHEMA])
@@ -74,7 +74,7 @@ def gather_part(
     pages = _gather_pages(units, splits, group_of, work)
     signatures = _signatures(shapes, work.n_hashes)[first_row]
     with work.scratch() as folder:
-        _write_arrays(folder, _vectors(shapes).take(first_row), signatures)
+        _write_shapes(folder, shapes, first_row, signatures, work)
         _write_pages(folder, pages, n_shapes, first_shape, work.origins)
         _write_band_rows(folder / "bands", make_keys(signatures), first_shape, work)
         work.store.put_file(folder / "bands", work.staged(f"bands-{part.number:05}.parquet"))
@@ -167,16 +167,15 @@ def _signatures(shapes: pa.Table, n_hashes: int) -> UInt32Array:
     return np.concatenate([np.empty(0, np.uint32), *chunks]).reshape(-1, n_hashes)
 
 
-def _write_arrays(folder: Path, vectors: ShapeBatch, signatures: UInt32Array) -> None:
-    arrays: dict[str, tuple[Any, tuple[int, ...]]] = {
-        SIGNATURES: (signatures, signatures.shape[1:]),
-        INDPTR: (vectors.indptr, ()),
-        BRANCHES: (vectors.branches, ()),
-        COUNTS: (vectors.counts, ()),
-    }
-    for name, (values, row_shape) in arrays.items():
-        chunk_bytes = _PAGE_CHUNK_BYTES if name == INDPTR else _VECTOR_CHUNK_BYTES
-        _write_array(folder / name, values, row_shape, chunk_bytes)
+def _write_shapes(folder: Path, shapes: pa.Table, rows: Int64Array, signatures: UInt32Array, work: Work) -> None:
+    _write_array(folder / SIGNATURES, signatures, signatures.shape[1:], _VECTOR_CHUNK_BYTES)
+    if work.with_vectors:
+        vectors = VectorWriter(folder, _VECTOR_CHUNK_BYTES, _PAGE_CHUNK_BYTES)
+        vectors.append(_vectors(shapes).take(rows))
+        vectors.close()
+    else:
+        digests = np.stack([shapes.column(name).to_numpy()[rows] for name in ("low", "high")], axis=1)
+        _write_array(folder / DIGESTS, digests, (2,), _PAGE_CHUNK_BYTES)
 
 
 def _write_array(path: Path, values: Any, row_shape: tuple[int, ...], chunk_bytes: int) -> None:

@@ -17,6 +17,7 @@ from treesim_dask.types import Int64Array, ShapeBatch, UInt64Array, offsets_of
 
 SIGNATURES = "signatures"
 INDPTR, BRANCHES, COUNTS = "branches/indptr", "branches/branch", "branches/count"
+DIGESTS = "digests"  # in the place of the vectors, where they are not stored
 PAGE_INDPTR, ORIGINS = "shape_pages/indptr", "shape_pages/origin"
 
 _FOOTER_FACTOR = 4  # a parsed footer takes about four times its size on disk
@@ -91,6 +92,7 @@ class Part(Protocol):
     """Shapes numbered from 0, with their vectors and pages."""
 
     vectors: Vectors
+    digests: ChunkedArray
     pages: PageTable
 
     def count_pages(self, shapes: Int64Array) -> Int64Array:
@@ -111,6 +113,7 @@ class FreshPart:
 
     def __init__(self, store: Store, folder: str, cache: Cache) -> None:
         self.vectors = Vectors(store, folder, cache)
+        self.digests = ChunkedArray(store, f"{folder}/{DIGESTS}", cache)
         self.pages = PageTable(store, f"{folder}/{PAGES}", cache)
         self._cache, self._key = cache, (store.url, folder, "shape_pages")
 
@@ -145,6 +148,7 @@ class CompactedPart:
 
     def __init__(self, store: Store, folder: str, cache: Cache) -> None:
         self.vectors = Vectors(store, folder, cache)
+        self.digests = ChunkedArray(store, f"{folder}/{DIGESTS}", cache)
         self.pages = PageTable(store, f"{folder}/{PAGES}", cache)
         self._indptr = ChunkedArray(store, f"{folder}/{PAGE_INDPTR}", cache)
         self._origins = ChunkedArray(store, f"{folder}/{ORIGINS}", cache)

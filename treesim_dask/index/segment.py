@@ -17,7 +17,7 @@ from treesim_dask.index.cache import Cache
 from treesim_dask.index.catalog import read_catalog
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.manifest import parse_json
-from treesim_dask.index.parts import SIGNATURES, CompactedPart, FreshPart, Part, join_vectors
+from treesim_dask.index.parts import INDPTR, SIGNATURES, CompactedPart, FreshPart, Part, join_vectors
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import BANDS, SKIPPED, arrow_integers, column_values, open_table
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array, offsets_of
@@ -174,6 +174,12 @@ class Segment:
         where = f"{self.store.url}/{self._name(SUMMARY)}"
         return SegmentSummary.from_dict(parse_json(self._summary_bytes, where), where)
 
+    @property
+    def has_vectors(self) -> bool:
+        """False if it was built without vectors: `read_shapes` then has nothing to read."""
+        folder = f"{part_name(0)}/" if self.is_compacted else ""
+        return f"{folder}{INDPTR}/zarr.json" in self.summary.files
+
     @cached_property
     def origins(self) -> list[str]:
         """The segments its pages were first written to and are named after, sorted."""
@@ -271,6 +277,15 @@ class Segment:
     def read_all_shapes(self) -> ShapeBatch:
         """Return the vectors of all shapes."""
         return join_vectors([part.vectors.read() for part in self._parts])
+
+    def read_digests(self, shapes: Int64Array) -> UInt64Array:
+        """Return the digests of some shapes, in ascending order, of a segment without vectors.
+
+        Shape (n_shapes, 2), dtype uint64.
+        """
+        first = self._part_offsets[0]
+        digests = [self._parts[n].digests.take(shapes[some] - first[n]) for n, some in self._split(shapes, first)[0]]
+        return np.concatenate([np.empty((0, 2), np.uint64), *digests])
 
     def count_pages(self, shapes: Int64Array) -> Int64Array:
         """Return the number of pages of each shape, deleted ones included."""

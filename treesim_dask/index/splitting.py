@@ -7,7 +7,6 @@ few chunks.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 from treesim_dask.index.manifest import parse_json, to_json
 from treesim_dask.index.segment import Segment
 from treesim_dask.index.store import STAGING, Store, storage_errors
+from treesim_dask.index.writer import digest_shapes
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
 
 MakeKeys = Callable[[UInt32Array], UInt64Array]
@@ -63,6 +63,8 @@ class Work:
         Length of a signature, number of bands, and in how many ranges of buckets a band is ordered.
     n_parts
         About how many parts the new segment will have.
+    with_vectors
+        Whether the segments have vectors.
     """
 
     store: Store
@@ -72,6 +74,7 @@ class Work:
     n_bands: int
     n_ranges: int
     n_parts: int
+    with_vectors: bool
 
     def staged(self, name: str) -> str:
         """Return the name of an intermediate file, relative to the index."""
@@ -112,9 +115,13 @@ def split_unit(unit: Unit, work: Work, make_keys: MakeKeys) -> dict[str, Any]:
     rows, shape_of, origins = _live_pages(segment, shapes, work)
     n_pages = np.bincount(shape_of, minlength=len(shapes))
     # 2. the new order
-    vectors = segment.read_shapes(shapes)
-    signatures = np.asarray(segment.signature_arrays[unit.part][:], np.uint32)
-    digests = digest_shapes(vectors)
+    signatures = segment.read_signatures(shapes)
+    if segment.has_vectors:
+        vectors = segment.read_shapes(shapes)
+        digests = digest_shapes(vectors)
+    else:
+        vectors = ShapeBatch(np.zeros(len(shapes) + 1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
+        digests = segment.read_digests(shapes)
     keys = order_keys(make_keys(signatures)[:, 0], digests)
     order = np.lexsort((digests[:, 1], digests[:, 0], keys))
     order = order[n_pages[order] > 0]
@@ -149,17 +156,6 @@ def _live_pages(segment: Segment, shapes: Int64Array, work: Work) -> tuple[Int64
     number = renumbered[(origins >> np.uint64(32)).astype(np.int64)]
     moved = number << np.uint64(32) | origins & np.uint64(2**32 - 1)
     return rows[keep], np.repeat(np.arange(len(shapes)), lengths)[keep], moved[keep]
-
-
-def digest_shapes(shapes: ShapeBatch) -> UInt64Array:
-    """Return a 128-bit digest of each shape. Shape (n_shapes, 2), dtype uint64."""
-    digests = np.empty((len(shapes), 2), np.uint64)
-    for row in range(len(shapes)):
-        entries = slice(shapes.indptr[row], shapes.indptr[row + 1])
-        vector = hashlib.blake2b(shapes.branches[entries].tobytes(), digest_size=16)
-        vector.update(shapes.counts[entries].tobytes())
-        digests[row] = np.frombuffer(vector.digest(), "<u8")
-    return digests
 
 
 def order_keys(buckets: UInt64Array, digests: UInt64Array) -> UInt64Array:

@@ -8,11 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from treesim_dask.errors import SourceError
 from treesim_dask.index.store import Store, storage_errors
 from treesim_dask.types import Int64Array, UInt64Array
 
@@ -56,6 +58,10 @@ MATCH_SCHEMA = pa.schema(
 )
 SKIPPED_SCHEMA = pa.schema([("reason", pa.string()), ("warc", pa.string()), ("offset", pa.int64())])
 
+_PLACE_COLUMNS = (
+    ["warc_filename", "warc_record_offset", "warc_record_length"],  # as Common Crawl names them
+    ["filename", "offset", "length"],
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A page checksum makes a byte that changed on its way from the store an error, not an answer.
 _WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "compression_level": 5, "write_page_checksum": True}
@@ -183,6 +189,20 @@ def arrow_integers(values: Int64Array) -> pa.Array:
     """Hand an array to Arrow as it is; `pyarrow.array` would import pandas to see whether it is one of its own."""
     values = np.ascontiguousarray(values, np.int64)
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def read_places(url: str, storage_options: Mapping[str, Any] | None = None) -> list[tuple[str, int, int]]:
+    """Return (file, offset, length) of each row of a crawl's columnar index, or of a table cut out of it."""
+    with fsspec.open(url, "rb", **(storage_options or {})) as file:
+        table = pq.ParquetFile(file)
+        names = set(table.schema_arrow.names)
+        columns = next((wanted for wanted in _PLACE_COLUMNS if names.issuperset(wanted)), None)
+        if columns is None:
+            raise SourceError(
+                f"{url} has no columns {' or '.join(map(', '.join, _PLACE_COLUMNS))}; it has {sorted(names)}"
+            )
+        rows = table.read(columns=columns)
+    return list(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))
 
 
 def open_table(store: Store, name: str) -> pq.ParquetFile:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.index.arrays import ArrayWriter
+from treesim_dask.index.arrays import DEFAULT_CHUNK_BYTES, ArrayWriter
 from treesim_dask.index.manifest import to_json
-from treesim_dask.index.parts import BRANCHES, COUNTS, INDPTR, SIGNATURES
+from treesim_dask.index.parts import BRANCHES, COUNTS, DIGESTS, INDPTR, SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, SUMMARY, SegmentSummary, segment_id_of
 from treesim_dask.index.store import Store, storage_errors
 from treesim_dask.index.tables import BANDS, PAGE_SCHEMA, PAGES, SKIPPED, SKIPPED_SCHEMA, TableWriter, write_bands
@@ -51,9 +51,19 @@ class SegmentWriter:
         The index parameters.
     page_filter
         Which pages were chosen; kept in the summary.
+    with_vectors
+        False leaves the vectors out: less than half the space, and queries read the archives again.
     """
 
-    def __init__(self, store: Store, source: Source, config: IndexConfig, page_filter: PageFilter) -> None:
+    def __init__(
+        self,
+        store: Store,
+        source: Source,
+        config: IndexConfig,
+        page_filter: PageFilter,
+        with_vectors: bool = True,
+    ) -> None:
+        self._with_vectors = with_vectors
         self.skipped = SkippedLog()
         self._store, self._source, self._config, self._filter = store, source, config, page_filter
         self._segment_id = segment_id_of(source.url)
@@ -67,10 +77,7 @@ class SegmentWriter:
         with storage_errors(self._store.url):
             self._pages = self._open_files.enter_context(TableWriter(self._folder / PAGES, PAGE_SCHEMA))
             self._signatures = ArrayWriter(self._folder / SIGNATURES, (self._config.n_hashes,), np.uint32)
-            self._indptr = ArrayWriter(self._folder / INDPTR, (), np.int64)
-            self._branches = ArrayWriter(self._folder / BRANCHES, (), np.uint32)
-            self._counts = ArrayWriter(self._folder / COUNTS, (), np.uint32)
-            self._indptr.append(np.zeros(1, np.int64))
+            self._vectors = VectorWriter(self._folder) if self._with_vectors else DigestWriter(self._folder)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -118,9 +125,7 @@ class SegmentWriter:
         """
         with storage_errors(self._store.url):
             self._signatures.append(signatures)
-            self._indptr.append(shapes.indptr[1:] + self._n_entries)
-            self._branches.append(shapes.branches)
-            self._counts.append(shapes.counts)
+            self._vectors.append(shapes)
         self._band_keys.append(keys)
         self._n_entries += len(shapes.branches)
 
@@ -134,8 +139,8 @@ class SegmentWriter:
         """
         with storage_errors(self._store.url):
             self._open_files.close()
-            for array in (self._signatures, self._indptr, self._branches, self._counts):
-                array.close()
+            self._signatures.close()
+            self._vectors.close()
             empty = np.empty((0, self._config.n_bands), np.uint64)
             write_bands(self._folder / BANDS, np.concatenate([empty, *self._band_keys]))
             with TableWriter(self._folder / SKIPPED, SKIPPED_SCHEMA) as table:
@@ -179,6 +184,65 @@ class SegmentWriter:
             damage=[list(place) for place in self.skipped.select(damage_reasons)[:_MOST_DAMAGE]],
             files=file_checksums(self._folder),
         )
+
+
+class VectorWriter:
+    """Writes the vectors of shapes.
+
+    Parameters
+    ----------
+    folder
+        Of the segment or part.
+    chunk_bytes, indptr_chunk_bytes
+        Decoded size of a chunk of the vectors, and of their row pointers.
+    """
+
+    def __init__(
+        self, folder: Path, chunk_bytes: int = DEFAULT_CHUNK_BYTES, indptr_chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    ) -> None:
+        self._indptr = ArrayWriter(folder / INDPTR, (), np.int64, indptr_chunk_bytes)
+        self._branches = ArrayWriter(folder / BRANCHES, (), np.uint32, chunk_bytes)
+        self._counts = ArrayWriter(folder / COUNTS, (), np.uint32, chunk_bytes)
+        self._indptr.append(np.zeros(1, np.int64))
+        self._n_entries = 0
+
+    def append(self, shapes: ShapeBatch) -> None:
+        """Add shapes at the end."""
+        self._indptr.append(shapes.indptr[1:] + self._n_entries)
+        self._branches.append(shapes.branches)
+        self._counts.append(shapes.counts)
+        self._n_entries += len(shapes.branches)
+
+    def close(self) -> None:
+        """Write what is still held."""
+        for array in (self._indptr, self._branches, self._counts):
+            array.close()
+
+
+class DigestWriter:
+    """Writes digests in the place of vectors: enough to tell equal shapes, when segments are compacted."""
+
+    def __init__(self, folder: Path) -> None:
+        self._digests = ArrayWriter(folder / DIGESTS, (2,), np.uint64)
+
+    def append(self, shapes: ShapeBatch) -> None:
+        """Add shapes at the end."""
+        self._digests.append(digest_shapes(shapes))
+
+    def close(self) -> None:
+        """Write what is still held."""
+        self._digests.close()
+
+
+def digest_shapes(shapes: ShapeBatch) -> UInt64Array:
+    """Return a 128-bit digest of each shape. Shape (n_shapes, 2), dtype uint64."""
+    digests = np.empty((len(shapes), 2), np.uint64)
+    for row in range(len(shapes)):
+        entries = slice(shapes.indptr[row], shapes.indptr[row + 1])
+        vector = hashlib.blake2b(shapes.branches[entries].tobytes(), digest_size=16)
+        vector.update(shapes.counts[entries].tobytes())
+        digests[row] = np.frombuffer(vector.digest(), "<u8")
+    return digests
 
 
 def _row_sums(shapes: ShapeBatch) -> Int64Array:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.dom.branches import count_branches
-from treesim_dask.dom.tree import parse_trees
+from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, PageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
@@ -46,7 +45,7 @@ def read_queries(
         For reading archives.
     """
     if (other := _find_index(batch)) is not None:
-        yield from _queries_from_index(other, config)
+        yield from _queries_from_index(other, config, storage_options)
         return
     names = _read_list(batch) if batch.endswith(_LIST_NAMES) else [batch]
     single = [name for name in names if _SINGLE_PAGE.match(name)]
@@ -58,7 +57,7 @@ def read_queries(
 
 def queries_from_pages(pages: PageBatch, config: IndexConfig) -> list[QueryPage]:
     """Return queries for a batch of pages of a crawl."""
-    shapes = count_branches(parse_trees(pages.html, config.spliced_tags))
+    shapes = shape_pages(pages.html, config)
     signatures = make_family(config).sign(shapes)
     keys = band_keys(signatures, config.n_bands)
     places = zip(pages.warc, pages.offset, strict=True)
@@ -75,7 +74,9 @@ def _find_index(batch: str) -> Store | None:
     return store if store.exists(MANIFEST) else None
 
 
-def _queries_from_index(store: Store, config: IndexConfig) -> Iterator[QueryPage]:
+def _queries_from_index(
+    store: Store, config: IndexConfig, storage_options: Mapping[str, Any] | None
+) -> Iterator[QueryPage]:
     other = read_manifest(store)
     if other != config:
         raise ConfigError(
@@ -85,7 +86,7 @@ def _queries_from_index(store: Store, config: IndexConfig) -> Iterator[QueryPage
     for segment in live_segments(store):
         rows = segment.live_rows()
         for first in range(0, len(rows), _ROWS_AT_ONCE):
-            yield from queries_from_rows(segment, rows[first : first + _ROWS_AT_ONCE], config)
+            yield from queries_from_rows(segment, rows[first : first + _ROWS_AT_ONCE], config, storage_options)
 
 
 def _queries_from_crawl(

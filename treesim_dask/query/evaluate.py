@@ -20,6 +20,7 @@ from treesim_dask.query.metrics import Metric, measure_overlap
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage, make_query
 from treesim_dask.query.search import SegmentAnswer, search_many
+from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import FloatArray, Int64Array, ShapeBatch, offsets_of
 
 
@@ -130,7 +131,7 @@ def load_page_shapes(segments: Iterable[Segment]) -> PageShapes:
     n_shapes = 0
     for segment in segments:
         rows = segment.live_rows()
-        batch = segment.read_all_shapes()
+        batch = read_vectors(segment, np.arange(segment.summary.n_shapes, dtype=np.int64))
         urls += segment.read_pages(rows, ["url"]).column("url").to_pylist()
         page_ids += segment.page_ids(segment.page_origins(rows))
         shape_of.append(segment.page_shapes[rows] + n_shapes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -95,6 +96,8 @@ class SearchOptions:
         looks at all signatures.
     n_agree
         Take shapes that agree in this many rows of a band, instead of those that share a bucket.
+    storage_options
+        For reading archives again, where an index was built without vectors.
     """
 
     k: int = 10
@@ -105,6 +108,7 @@ class SearchOptions:
     bucket_cap: int | None = None
     fill: bool = False
     n_agree: int | None = None
+    storage_options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:

@@ -20,6 +20,7 @@ from treesim_dask.errors import PageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.segment import Segment
+from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import Int64Array, PageBatch, ShapeBatch, UInt32Array, UInt64Array
 
 _PAGE_ID = re.compile(r"(?P<segment>[0-9a-f]{16})-(?P<row>\d{1,10})")
@@ -82,8 +83,10 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     return make_query(name, shape_pages([to_parser_bytes(html)], config), config, **identity)
 
 
-def query_from_index(segments: Sequence[Segment], page_id: str, config: IndexConfig) -> QueryPage:
-    """Return a query for a page that is in the index; its archive is not needed."""
+def query_from_index(
+    segments: Sequence[Segment], page_id: str, config: IndexConfig, storage_options: Mapping[str, Any] | None = None
+) -> QueryPage:
+    """Return a query for a page that is in the index; its archive is needed only if the index has no vectors."""
     form = _PAGE_ID.fullmatch(page_id)
     if form is None:
         raise PageError(
@@ -92,14 +95,16 @@ def query_from_index(segments: Sequence[Segment], page_id: str, config: IndexCon
     for segment in segments:
         row = segment.find_page(form["segment"], int(form["row"]))
         if row is not None:
-            return queries_from_rows(segment, np.array([row]), config)[0]
+            return queries_from_rows(segment, np.array([row]), config, storage_options)[0]
     raise PageError(f"there is no page {page_id} in the index")
 
 
-def queries_from_rows(segment: Segment, rows: Int64Array, config: IndexConfig) -> list[QueryPage]:
+def queries_from_rows(
+    segment: Segment, rows: Int64Array, config: IndexConfig, storage_options: Mapping[str, Any] | None = None
+) -> list[QueryPage]:
     """Return queries for some pages of a segment."""
     shapes, place = np.unique(segment.shapes_of(rows), return_inverse=True)
-    vectors = segment.read_shapes(shapes)
+    vectors = read_vectors(segment, shapes, storage_options)
     signatures = make_family(config).sign(vectors)
     keys = band_keys(signatures, config.n_bands)
     page_ids = segment.page_ids(segment.page_origins(rows))
@@ -134,7 +139,7 @@ def load_query(
         html = sys.stdin.buffer.read()
         return query_from_html(html, config, "standard input", digest=payload_digest(html))
     if page.startswith("id:"):
-        return query_from_index(segments, page[3:], config)
+        return query_from_index(segments, page[3:], config, storage_options)
     if page.startswith("warc:"):
         return _query_from_archive(page, config, storage_options)
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", page):

@@ -25,6 +25,7 @@ from treesim_dask.query.metrics import METRICS, Metric, measure_pairs
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.selection import Selected, select_pages
+from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import FloatArray, Int64Array, offsets_of
 
 _SHAPES_AT_ONCE = 8192
@@ -139,7 +140,7 @@ def search_segment(segment: Segment, queries: Sequence[QueryPage], options: Sear
     if not len(hits.shapes):
         return [SegmentAnswer((), 0, n_agree=options.n_agree)] * len(queries)
     # 2. rerank
-    pairs = _rerank(segment, queries, hits.queries, hits.bands, hits.shapes, options.ordering)
+    pairs = _rerank(segment, queries, hits.queries, hits.bands, hits.shapes, options)
     # 3. the pages behind the best shapes
     selected = select_pages(segment, queries, pairs.queries, pairs.shapes, pairs.keys, options)
     matches = _make_matches(segment, queries, pairs, selected)
@@ -257,9 +258,10 @@ def _rerank(
     hit_queries: Int64Array,
     hit_bands: Int64Array,
     hit_shapes: Int64Array,
-    metric: Metric,
+    options: SearchOptions,
 ) -> Pairs:
     """Compare each query with each of its candidates, some thousand candidates at a time."""
+    metric = options.ordering
     # pairs in the order of their shapes, so that each vector is read once
     order = np.lexsort((hit_bands, hit_queries, hit_shapes))
     pair_of = hit_shapes[order] * len(queries) + hit_queries[order]
@@ -271,7 +273,7 @@ def _rerank(
     candidates, place = np.unique(shapes, return_inverse=True)
     for first in range(0, len(candidates), _SHAPES_AT_ONCE):
         some = slice(*np.searchsorted(place, (first, first + _SHAPES_AT_ONCE)))
-        vectors = segment.read_shapes(candidates[first : first + _SHAPES_AT_ONCE])
+        vectors = read_vectors(segment, candidates[first : first + _SHAPES_AT_ONCE], options.storage_options)
         overlap = measure_pairs(batch, vectors, of_query[some], place[some] - first)
         for row, name in enumerate(names):
             values[row, some] = METRICS[name].scores(overlap)
