@@ -14,7 +14,7 @@ LAYERS = [
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query"},
     {"dataflow", "clients", "jobs", "progress"},
-    {"builder", "api"},
+    {"builder", "api", "planner"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -6,6 +6,7 @@ a small summary travels back. A query filters and reranks each segment where the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -111,8 +112,8 @@ def build_segments(
     *,
     max_connections: int | None = None,
     on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None,
-) -> Iterator[Outcome]:
-    """Index the sources on a cluster and yield the outcome of each as it finishes.
+) -> Iterator[tuple[Outcome, float]]:
+    """Index the sources on a cluster and yield the outcome of each, and its seconds of work, as it finishes.
 
     A source that cannot be read, or that killed its workers, is an outcome; a full disk ends the build.
 
@@ -134,7 +135,7 @@ def build_segments(
         yield from _compute_outcomes(client, bag, sources)
 
 
-def _compute_outcomes(client: Client, bag: dask.bag.Bag, sources: Sequence[Source]) -> Iterator[Outcome]:
+def _compute_outcomes(client: Client, bag: dask.bag.Bag, sources: Sequence[Source]) -> Iterator[tuple[Outcome, float]]:
     futures: list[Future] = client.compute(bag.to_delayed(optimize_graph=False))
     urls = {future.key: source.url for future, source in zip(futures, sources, strict=True)}
     finished = as_completed(futures)
@@ -149,7 +150,7 @@ def _compute_outcomes(client: Client, bag: dask.bag.Bag, sources: Sequence[Sourc
 
 def build_segments_here(
     sources: Iterable[Source], job: BuildJob, on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None
-) -> Iterator[Outcome]:
+) -> Iterator[tuple[Outcome, float]]:
     """Index the sources one after the other in this process; see `build_segments`."""
     for source in sources:
         n_pages = 0
@@ -159,15 +160,20 @@ def build_segments_here(
             n_pages += n_more
             on_pages(url, n_pages)
 
-        yield _index_or_fail(source, job, add_pages)
+        yield _index_timed(source, job, add_pages)
 
 
 @named_task("index-warc")
 def _index_partition(
     partition: Iterable[Source], job: BuildJob, connections: AbstractContextManager[Any] | None
-) -> list[Outcome]:
+) -> list[tuple[Outcome, float]]:
     with connections or nullcontext():
-        return [_index_or_fail(source, job, PageMeter(source.url).add) for source in partition]
+        return [_index_timed(source, job, PageMeter(source.url).add) for source in partition]
+
+
+def _index_timed(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> tuple[Outcome, float]:
+    started = time.process_time()
+    return _index_or_fail(source, job, on_pages), time.process_time() - started
 
 
 def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> Outcome:
@@ -181,14 +187,14 @@ def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None
     return failure
 
 
-def _outcome(future: Future, url: str) -> Outcome:
+def _outcome(future: Future, url: str) -> tuple[Outcome, float]:
     if future.status == "finished":
         (outcome,) = future.result()
         return outcome
     error = future.exception()
     if isinstance(error, StorageError):
         raise error
-    return SourceFailure(url, f"{type(error).__name__}: {error}")
+    return SourceFailure(url, f"{type(error).__name__}: {error}"), 0.0
 
 
 def search_on_cluster(

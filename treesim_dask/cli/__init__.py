@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 
 from treesim_dask import __version__
-from treesim_dask.cli import build, check, demo, evaluate, info, query
+from treesim_dask.cli import build, check, demo, evaluate, info, plan, query
 from treesim_dask.cli.options import PROGRAM, Parser
 from treesim_dask.errors import TreesimError
 
-COMMANDS = (build, query, info, check, evaluate, demo)
+COMMANDS = (plan, build, query, info, check, evaluate, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
