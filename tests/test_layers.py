@@ -14,7 +14,7 @@ LAYERS = [
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query", "records"},
     {"dataflow", "clients", "jobs", "progress", "inputs"},
-    {"builder", "compactor", "api"},
+    {"builder", "compactor", "planner", "api"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

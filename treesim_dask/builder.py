@@ -34,7 +34,8 @@ class BuildReport:
     """What a build did, and while it runs, how far it is.
 
     ``n_sources`` were asked for, ``n_already_indexed`` of them needed nothing; ``n_done`` are finished in this run,
-    ``failures`` gave no segment and ``empty`` no page. Counts are of this run.
+    ``failures`` gave no segment and ``empty`` no page. Counts are of this run; ``core_seconds`` is the processor time
+    of all workers together.
     """
 
     n_sources: int = 0
@@ -49,6 +50,7 @@ class BuildReport:
     empty: list[str] = field(default_factory=list)
     failures: list[SourceFailure] = field(default_factory=list)
     seconds: float = 0.0
+    core_seconds: float = 0.0
     running: dict[str, int] = field(default_factory=dict, repr=False)
     started: float = field(default_factory=time.monotonic, repr=False)
 
@@ -77,8 +79,9 @@ class BuildReport:
         self.running[source_url] = n_pages
         self.seconds = time.monotonic() - self.started
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome, core_seconds: float = 0.0) -> None:
         """Count one finished source."""
+        self.core_seconds += core_seconds
         self.seconds = time.monotonic() - self.started
         self.running.pop(outcome.source_url, None)
         if not isinstance(outcome, SegmentSummary):
@@ -208,8 +211,8 @@ def build(
             else:
                 on_start(client)
                 outcomes = build_segments(client, pending, job, max_connections=max_connections, on_pages=note_pages)
-            for outcome in outcomes:
-                report.add(outcome)
+            for outcome, core_seconds in outcomes:
+                report.add(outcome, core_seconds)
                 on_progress(report)
             _refuse_total_failure(report)
     _remove_leftovers(store, sources, is_whole=shard is None)

@@ -6,6 +6,7 @@ a small summary travels back. A query filters and reranks each segment where the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ class SourceFailure:
 
 
 Outcome = SegmentSummary | SourceFailure
+TimedOutcome = tuple[Outcome, float]  # with the seconds of work it took
+_IndexPartition = Callable[[Iterable[Source]], list[TimedOutcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,8 @@ def build_segments(
     *,
     max_connections: int | None = None,
     on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None,
-) -> Iterator[Outcome]:
-    """Index the sources on a cluster and yield the outcome of each as it finishes.
+) -> Iterator[TimedOutcome]:
+    """Index the sources on a cluster and yield the outcome of each, and its seconds of work, as it finishes.
 
     A source that cannot be read, or that killed its workers, is an outcome; a full disk ends the build. A crawl has
     100,000 files and a scheduler takes 20 kB for each: they are started in waves, the next before the last runs dry.
@@ -142,8 +145,8 @@ def build_segments(
 
 
 def _compute_in_waves(
-    client: Client, sources: Sequence[Source], index_partition: Callable[[Iterable[Source]], list[Outcome]]
-) -> Iterator[Outcome]:
+    client: Client, sources: Sequence[Source], index_partition: _IndexPartition
+) -> Iterator[TimedOutcome]:
     n_wave = max(_WAVE_FILES, _WAVE_FILES_PER_THREAD * sum(client.nthreads().values()))
     urls: dict[Any, str] = {}
     finished = as_completed()
@@ -164,9 +167,7 @@ def _compute_in_waves(
         finished.clear()
 
 
-def _start_wave(
-    client: Client, sources: Sequence[Source], index_partition: Callable[[Iterable[Source]], list[Outcome]]
-) -> list[Future]:
+def _start_wave(client: Client, sources: Sequence[Source], index_partition: _IndexPartition) -> list[Future]:
     """Start one task a source and return their futures in the order of the sources."""
     # one collection, not a Delayed a file: that takes half the time to plan
     bag = client.persist(dask.bag.from_sequence(sources, partition_size=1).map_partitions(index_partition))
@@ -176,7 +177,7 @@ def _start_wave(
 
 def build_segments_here(
     sources: Iterable[Source], job: BuildJob, on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None
-) -> Iterator[Outcome]:
+) -> Iterator[TimedOutcome]:
     """Index the sources one after the other in this process; see `build_segments`."""
     for source in sources:
         n_pages = 0
@@ -186,15 +187,20 @@ def build_segments_here(
             n_pages += n_more
             on_pages(url, n_pages)
 
-        yield _index_or_fail(source, job, add_pages)
+        yield _index_timed(source, job, add_pages)
 
 
 @named_task("index-warc")
 def _index_partition(
     job: BuildJob, connections: AbstractContextManager[Any] | None, partition: Iterable[Source]
-) -> list[Outcome]:
+) -> list[TimedOutcome]:
     with connections or nullcontext():
-        return [_index_or_fail(source, job, PageMeter(source.url).add) for source in partition]
+        return [_index_timed(source, job, PageMeter(source.url).add) for source in partition]
+
+
+def _index_timed(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> TimedOutcome:
+    started = time.process_time()
+    return _index_or_fail(source, job, on_pages), time.process_time() - started
 
 
 def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> Outcome:
@@ -208,14 +214,14 @@ def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None
     return failure
 
 
-def _outcome(future: Future, url: str) -> Outcome:
+def _outcome(future: Future, url: str) -> TimedOutcome:
     if future.status == "finished":
         (outcome,) = future.result()
         return outcome
     error = future.exception()
     if isinstance(error, StorageError):
         raise error
-    return SourceFailure(url, f"{type(error).__name__}: {error}")
+    return SourceFailure(url, f"{type(error).__name__}: {error}"), 0.0
 
 
 def search_on_cluster(

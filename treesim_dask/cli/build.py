@@ -17,6 +17,7 @@ from treesim_dask.cli.options import (
     add_storage_option,
     read_options,
 )
+from treesim_dask.cli.plan import print_comparison, read_plan
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.errors import ConfigError
 
@@ -65,6 +66,7 @@ def add_parser(commands: Any) -> None:
     help_text = "only the I-th of N parts of the input, in this process: a task of a job array"
     group.add_argument("--shard", type=read_shard, metavar="I/N", help=help_text)
     add_quiet(parser)
+    parser.add_argument("--plan", metavar="FILE", help="compare with what `plan --save FILE` predicted")
     parser.add_argument("--json", action="store_true", help="the summary as JSON")
 
 
@@ -95,7 +97,14 @@ def run(args: argparse.Namespace) -> int:
     from treesim_dask.builder import build
     from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 
+    plan = read_plan(args.plan) if args.plan else None
     progress = Progress(args.quiet)
+    n_workers: list[int] = []
+
+    def start(client: Client) -> None:
+        show_dashboard(client, args.quiet)
+        n_workers.append(sum(client.nthreads().values()))
+
     try:
         report = build(
             args.inputs,
@@ -119,12 +128,14 @@ def run(args: argparse.Namespace) -> int:
             storage_options=read_options(args.storage_option),
             index_options=read_options(args.index_option),
             crawl_base_url=args.crawl_base_url or DEFAULT_CRAWL_BASE_URL,
-            on_start=lambda client: show_dashboard(client, args.quiet),
+            on_start=start,
             on_progress=lambda report: progress.show(progress_line(report)),
         )
     finally:
         progress.close()
     print_report(report, args.index, args.json)
+    if plan is not None and not args.json:
+        print_comparison(plan, report, n_workers[0] if n_workers else 1)
     if args.strict and report.failures:
         return 2
     return 1 if report.failures else 0

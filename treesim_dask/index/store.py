@@ -207,11 +207,18 @@ class Store:
 
     def _publish_by_rename(self, folder: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists():
-            outdated = folder.with_name(f"{folder.name}.outdated")
-            target.replace(outdated)
-            shutil.rmtree(outdated)
-        folder.replace(target)
+        while True:
+            try:
+                folder.replace(target)
+                break
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            # an older version, or the same from a worker that was given up for dead and is not
+            outdated = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.outdated")
+            with suppress(FileNotFoundError):
+                target.replace(outdated)
+                shutil.rmtree(outdated)
         self.remove_if_empty(STAGING)  # it is no part of the index; another writer's folder in it keeps it there
 
     def _publish_by_upload(self, folder: Path, name: str, last: str) -> None:
