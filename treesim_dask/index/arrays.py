@@ -46,10 +46,16 @@ class ArrayWriter:
 
     def __init__(self, path: Path, row_shape: tuple[int, ...], dtype: DTypeLike) -> None:
         row_bytes = int(np.prod(row_shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        self._path, self._row_shape, self._dtype = path, row_shape, np.dtype(dtype)
-        self._n_rows_chunk = max(1, _CHUNK_BYTES // row_bytes)
-        self._n_rows_shard = self._n_rows_chunk * _CHUNKS_PER_SHARD
-        self._array: Any = None
+        n_rows_chunk = max(1, _CHUNK_BYTES // row_bytes)
+        self._n_rows_shard = n_rows_chunk * _CHUNKS_PER_SHARD
+        self._array: Any = zarr.create_array(
+            LocalStore(path),
+            shape=(0, *row_shape),
+            dtype=dtype,
+            chunks=(n_rows_chunk, *row_shape),
+            shards=(self._n_rows_shard, *row_shape),
+            compressors=[_COMPRESSOR],
+        )
         self._pending: list[NDArray[Any]] = []
         self._n_pending = 0
         self._n_written = 0
@@ -63,31 +69,17 @@ class ArrayWriter:
 
     def close(self) -> None:
         """Write what is still held."""
-        if self._n_pending or self._array is None:
+        if self._n_pending:
             self._write(self._n_pending)
 
     def _write(self, n_rows: int) -> None:
-        rows = np.concatenate([np.empty((0, *self._row_shape), self._dtype), *self._pending])
+        rows = np.concatenate(self._pending)
         end = self._n_written + n_rows
-        if self._array is None:  # not earlier: most arrays are one shard, whose length is known only now
-            self._array = self._create(end)
-        else:
-            self._array.resize((end, *self._row_shape))
-        if n_rows:
-            self._array[self._n_written : end] = rows[:n_rows]
+        self._array.resize((end, *self._array.shape[1:]))
+        self._array[self._n_written : end] = rows[:n_rows]
         self._n_written = end
         self._pending = [rows[n_rows:]]
         self._n_pending -= n_rows
-
-    def _create(self, n_rows: int) -> Any:
-        return zarr.create_array(
-            LocalStore(self._path),
-            shape=(n_rows, *self._row_shape),
-            dtype=self._dtype,
-            chunks=(self._n_rows_chunk, *self._row_shape),
-            shards=(self._n_rows_shard, *self._row_shape),
-            compressors=[_COMPRESSOR],
-        )
 
 
 def open_array(store: Store, name: str) -> Any:
