@@ -82,7 +82,7 @@ def test_an_extract_follows_the_page_filter(whole, tmp_path):
 @pytest.mark.parametrize("text", ["not json", '{"filename": "a.warc.gz"}', ""])
 def test_what_is_no_extract_is_refused(tmp_path, text):
     (tmp_path / "some.cdxj").write_text(text)
-    with pytest.raises(SourceError, match="filename, offset and length|is empty"):
+    with pytest.raises(SourceError, match=r"filename, offset and length|is empty"):
         resolve_inputs([str(tmp_path / "some.cdxj")])
 
 
