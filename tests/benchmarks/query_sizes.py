@@ -24,6 +24,7 @@ from fsspec.spec import AbstractFileSystem
 
 from benchmarks.synthetic import write_index
 from treesim_dask import compact, open_index
+from treesim_dask.index.cache import DEFAULT_MEMORY
 from treesim_dask.query.page import QueryPage, queries_from_rows
 
 N_QUERIES = 500
@@ -127,7 +128,7 @@ def measure_cold(url: str, queries: list[QueryPage]) -> dict[str, float]:
 
 def report(name: str, url: str, queries: list[QueryPage]) -> None:
     """Print one line of the table."""
-    default = measure_warm(url, queries, 256 * 2**20)
+    default = measure_warm(url, queries, DEFAULT_MEMORY)
     bounded = measure_warm(url, queries, MEMORY)
     figures = {
         **{key: default[key] for key in ("p50 ms", "p99 ms", "batch q/s")},

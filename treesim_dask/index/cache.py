@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from treesim_dask.errors import ConfigError
 
-DEFAULT_MEMORY = 256 * 2**20
+DEFAULT_MEMORY = 512 * 2**20
 
 V = TypeVar("V")
 

@@ -24,10 +24,10 @@ from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array,
 COMPACTED_PAGE_SCHEMA = pa.schema([("segment", pa.string()), *PAGE_SCHEMA])
 
 # A query takes few rows from many places: small pieces, so that little else is decoded with them.
-_VECTOR_CHUNK_BYTES = 2**16
+_VECTOR_CHUNK_BYTES = 2**15
 _PAGE_CHUNK_BYTES = 2**14
 _PAGE_GROUP_ROWS = 512
-_BAND_GROUP_ROWS = 4096
+_BAND_GROUP_ROWS = 2048
 
 
 @dataclass(frozen=True, slots=True)

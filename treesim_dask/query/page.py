@@ -54,6 +54,11 @@ class QueryPage:
     place: tuple[str, int] | None = None
     digest: str | None = None
 
+    @property
+    def is_known_by_digest(self) -> bool:
+        """True if nothing but its digest tells which indexed page it is."""
+        return self.page_id is None and self.place is None and self.url is None and self.digest is not None
+
     def is_same_page(self, page: Mapping[str, Any], page_id: str) -> bool:
         """Tell whether a row of a page table is the query page itself."""
         if self.page_id is not None:
@@ -62,7 +67,7 @@ class QueryPage:
             return self.place == (page["warc"], page["offset"])
         if self.url is not None:
             return bool(self.url == page["url"])
-        return self.digest is not None and self.digest == page["digest"]
+        return self.is_known_by_digest and self.digest == page["digest"]
 
 
 def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:

@@ -29,7 +29,7 @@ from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import FloatArray, Int64Array, offsets_of
 
 _SHAPES_AT_ONCE = 8192
-_QUERIES_AT_ONCE = 256
+_QUERIES_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def merge_answers(answers: Iterable[SegmentAnswer], options: SearchOptions) -> S
         ordered = sorted(matches, key=lambda match: sort_key(match, options.ordering))
         best = list(islice(_first_of_each_site(ordered, options), options.k))
     return SegmentAnswer(
-        tuple(replace(match, rank=rank) for rank, match in enumerate(best, 1)),
+        tuple(match if match.rank == rank else replace(match, rank=rank) for rank, match in enumerate(best, 1)),
         sum(answer.n_candidates for answer in answers),
         sum(answer.n_capped for answer in answers),
         options.n_agree,
@@ -287,11 +287,17 @@ def _rerank(
     return Pairs(*pairs, scores, cosines, jaccards, offsets_of(lengths), bands)
 
 
+def _columns_for(queries: Sequence[QueryPage]) -> list[str]:
+    """Return the columns of the page table that matches need; digests only where they tell the query page itself."""
+    columns = ["url", "date", "warc", "offset", "length", "n_nodes"]
+    return [*columns, "digest"] if any(query.is_known_by_digest for query in queries) else columns
+
+
 def _make_matches(
     segment: Segment, queries: Sequence[QueryPage], pairs: Pairs, selected: Selected
 ) -> list[list[Match]]:
     matches: list[list[Match]] = [[] for _ in queries]
-    pages = page_rows(segment.read_pages(selected.rows))
+    pages = page_rows(segment.read_pages(selected.rows, _columns_for(queries)))
     page_ids = segment.page_ids(selected.origins)
     for i, page_id, page in zip(selected.pairs.tolist(), page_ids, pages, strict=True):
         number = int(pairs.queries[i])
