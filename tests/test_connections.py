@@ -1,8 +1,13 @@
 """Input over HTTP from a server with Common Crawl's layout; limits, politeness, progress and secrets on a cluster."""
 
 import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from services.certificates import make_certificate
 from services.crawl_server import run_crawl_server
 
 from treesim_dask import __version__
@@ -43,6 +48,21 @@ def test_crawl_id_over_http_is_one_polite_request_a_file(server, shared, tmp_pat
     assert (report.n_done, report.n_pages) == (6, 120)
     assert len(archives(server)) == 6
     assert {agent for _, _, _, agent in archives(server)} == {f"treesim-dask/{__version__}"}
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_crawl_over_https_needs_a_trusted_certificate(is_trusted, small_crawl, tmp_path):
+    certificate, context = make_certificate(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    if is_trusted:
+        environment["SSL_CERT_FILE"] = str(certificate)
+    with run_crawl_server(small_crawl, tls=context) as server:
+        listed = f"{server.url}/crawl-data/{DEFAULT_CRAWL_ID}/warc.paths.gz"
+        arguments = [listed, "--crawl-base-url", server.url, "--shard", "1/1", "--index", str(tmp_path / "index")]
+        command = [sys.executable, "-m", "treesim_dask", "build", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == (0 if is_trusted else 2)
+    assert ("120 in" in done.stdout) if is_trusted else ("no secure connection" in done.stderr)
 
 
 def test_overloaded_server_is_left_alone_as_long_as_it_asks(server, shared, tmp_path):

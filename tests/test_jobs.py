@@ -133,6 +133,12 @@ def test_tls_encrypts_between_local_workers(small_crawl, tmp_path):
     assert {address.partition(":")[0] for address in addresses} == {"tls"}
 
 
+def test_what_is_started_here_listens_to_this_machine_only():
+    with open_client(workers=1) as client:
+        addresses = [client.scheduler.address, *client.scheduler_info()["workers"], client.dashboard_link]
+    assert {address.split("//")[1].split(":")[0] for address in addresses} == {"127.0.0.1"}
+
+
 def test_shards_together_are_the_whole_build(small_crawl, tmp_path):
     build(str(small_crawl), str(tmp_path / "whole"), shard=(1, 1))
     for number in (3, 1, 2):
