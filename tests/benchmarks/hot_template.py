@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from benchmarks.query_sizes import choose_queries
 from benchmarks.synthetic import base_shapes, write_index
-
 from treesim_dask import compact, open_index
 from treesim_dask.api import Index
 from treesim_dask.query.page import QueryPage, make_query
@@ -39,7 +39,8 @@ def main(url: str) -> None:
         index = open_index(url)
         hot = make_query("hot", base_shapes(1), index.config)
         times = median_ms(index, [hot] * 50), median_ms(index, ordinary)
-        print(f"{state:<10} hot {times[0]:.2f} ms, ordinary {times[1]:.2f} ms, {times[0] / times[1]:.2f} times", flush=True)
+        ratio = times[0] / times[1]
+        print(f"{state:<10} hot {times[0]:.2f} ms, ordinary {times[1]:.2f} ms, {ratio:.2f} times", flush=True)
         compact(url)
 
 
