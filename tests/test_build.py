@@ -1,3 +1,4 @@
+import os
 import shutil
 from random import Random
 
@@ -7,7 +8,12 @@ from test_branches import REPORT_PAGE, REPORT_TABLE, table
 from treesim_dask import IndexConfig, build, open_index
 from treesim_dask.clients import open_client
 from treesim_dask.config import PageFilter
-from treesim_dask.errors import ConfigError, IndexFormatError
+from treesim_dask.dom.shapes import shape_pages
+from treesim_dask.errors import ConfigError, IndexFormatError, StorageError
+from treesim_dask.index.segment import list_segments, segment_id_of
+from treesim_dask.index.store import Store
+from treesim_dask.index.writer import SegmentWriter
+from treesim_dask.types import Source
 
 
 def test_a_build_counts_what_it_saw(demo_index, demo_archives):
@@ -122,3 +128,70 @@ def test_the_lazy_views_hold_everything(demo_index):
     assert signatures[:5].compute().dtype == "uint32"
     assert "400" in repr(index)
     assert "<table>" in index._repr_html_()
+
+
+def test_a_part_of_an_indexed_folder_is_refused(client, tmp_path):
+    folder, url = tmp_path / "pages", str(tmp_path / "index")
+    folder.mkdir()
+    for i in range(20):
+        (folder / f"{i}.html").write_text(f"<title>{i}</title>" + "<p>text</p>" * i + "x" * 64)
+    build(str(folder), url, client=client)
+    for part in ({"limit": 5}, {"sample": 5}):
+        with pytest.raises(ConfigError, match="in the index already"):
+            build(str(folder), url, client=client, **part)
+    assert open_index(url).info.n_pages == 20
+
+
+def test_a_relative_index_lies_where_the_caller_stands(demo_archives, client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the workers stand elsewhere
+    build(demo_archives[0], "my.index", client=client)
+    assert open_index(str(tmp_path / "my.index")).info.n_pages == 100
+
+
+def test_a_build_leaves_the_half_written_segments_of_others_alone(demo_archives, demo_index, client, tmp_path):
+    """Another process at work on the same file must be able to publish it whole."""
+    shutil.copytree(demo_index, tmp_path / "index")
+    store = Store(str(tmp_path / "index"))
+    mine = store.make_staging(segment_id_of(demo_archives[0]))
+    gone = mine.with_name(mine.name.replace(f".{os.getpid()}.", f".{2**22 + 1}."))
+    gone.mkdir()
+    build(demo_archives, store.url, client=client)
+    assert (mine.exists(), gone.exists()) == (True, False)
+    assert open_index(store.url).check(repair=True) == []
+    assert mine.exists()
+
+
+def test_a_segment_whose_files_vanish_is_not_published(tmp_path):
+    store = Store(str(tmp_path))
+    with SegmentWriter(store, Source("a", "archive", ("a",)), IndexConfig(), PageFilter()) as writer:
+        for path in tmp_path.rglob("pages.parquet"):
+            path.unlink()
+        with pytest.raises(StorageError, match=r"pages\.parquet is gone"):
+            writer.publish()
+    assert list_segments(store) == []
+
+
+@pytest.mark.parametrize("option", [{"workers": 1}, {"scheduler": "tcp://x:1"}, {"cluster": "slurm"}, {"tls": True}])
+def test_a_shard_goes_without_a_cluster(demo_archives, tmp_path, option):
+    with pytest.raises(ConfigError, match="in this process"):
+        build(demo_archives, str(tmp_path / "index"), shard=(1, 2), **option)
+
+
+def test_unknown_parameters_are_named(demo_archives, tmp_path):
+    with pytest.raises(ConfigError, match="no index parameter 'bands'"):
+        build(demo_archives, str(tmp_path / "index"), config={"bands": 3})
+
+
+def test_whatever_one_file_brings_about_the_others_are_indexed(demo_archives, tmp_path, monkeypatch):
+    n_calls = []
+
+    def break_once(pages, config):
+        n_calls.append(1)
+        if len(n_calls) == 1:
+            raise RuntimeError("a bug")
+        return shape_pages(pages, config)
+
+    monkeypatch.setattr("treesim_dask.dataflow.shape_pages", break_once)
+    report = build(demo_archives, str(tmp_path / "index"), shard=(1, 1))
+    assert [failure.reason for failure in report.failures] == ["RuntimeError: a bug"]
+    assert report.n_done == 3

@@ -14,13 +14,13 @@ from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments, build_segments_here
 from treesim_dask.dom.shapes import shape_pages
-from treesim_dask.errors import ConfigError, IndexFormatError, SourceError
+from treesim_dask.errors import ConfigError, IndexFormatError, SourceError, StorageError
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments, read_catalog, write_catalog
 from treesim_dask.index.deletion import delete_sources
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
-from treesim_dask.index.segment import SEGMENTS, SegmentSummary, list_segments, segment_id_of
+from treesim_dask.index.segment import SEGMENTS, Segment, SegmentSummary, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
 from treesim_dask.inputs import resolve_inputs
 from treesim_dask.types import Source
@@ -58,6 +58,11 @@ class BuildReport:
     def n_pending(self) -> int:
         """Sources of this run that are not finished yet."""
         return self.n_sources - self.n_already_indexed - self.n_done - len(self.failures)
+
+    @property
+    def failed_segments(self) -> set[str]:
+        """The segments that the failed sources would have given."""
+        return {segment_id_of(failure.source_url) for failure in self.failures}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -167,14 +172,20 @@ def build(
         Called with the Dask client once the work is about to start.
     """
     page_filter = page_filter or PageFilter()
-    if max_connections is not None and max_connections < 1:
-        raise ConfigError(f"max_connections must be at least 1, got {max_connections}")
+    where: dict[str, Any] = {
+        "workers": workers,
+        "scheduler": scheduler,
+        "scheduler_file": scheduler_file,
+        "cluster": cluster,
+        "jobs": jobs,
+        "lifetime": lifetime,
+        "tls": tls,
+    }
+    _check_place(where, client, shard, max_connections)
+    # 1. what is asked for, and what of it the index does not have yet
     store = Store(index, index_options)
     existing = _existing_parameters(store)
-    config = _wanted_parameters(existing, config)
-    make_family(config), shape_pages([], config)  # what does not exist or fit is refused before anything is started
-    if existing is not None:
-        check_parameters(store, config)
+    config = _wanted_parameters(store, existing, config)
     sources = resolve_inputs(
         [inputs] if isinstance(inputs, str) else inputs,
         limit=limit,
@@ -183,6 +194,8 @@ def build(
         storage_options=storage_options,
         crawl_base_url=crawl_base_url,
     )
+    if limit is not None or sample is not None:
+        _refuse_parts_of_groups(store, sources)
     if shard is not None:
         sources = _take_shard(sources, *shard)
     pending = _pending_sources(store, sources, page_filter)
@@ -192,19 +205,16 @@ def build(
         report.note_pages(source_url, n_pages)
         on_progress(report)
 
+    # 2. the work
     if pending:
         forget_segments(store, {segment_id_of(source.url) for source in pending})
-        job = BuildJob(
-            index, config, page_filter, strict, dict(index_options or {}), dict(storage_options or {}), vectors
-        )
+        options = dict(index_options or {}), dict(storage_options or {})
+        job = BuildJob(store.url, config, page_filter, strict, *options, vectors)
         with ExitStack() as stack:
             if existing is None:
                 stack.enter_context(_new_index(store, config, is_shared=shard is not None))
             if shard is None and client is None:
-                where = open_client(
-                    workers, scheduler, scheduler_file, cluster=cluster, jobs=jobs, lifetime=lifetime, tls=tls
-                )
-                client = stack.enter_context(where)
+                client = stack.enter_context(open_client(**where))
             report.started = time.monotonic()
             if client is None:
                 outcomes = build_segments_here(pending, job, note_pages)
@@ -215,9 +225,23 @@ def build(
                 report.add(outcome, core_seconds)
                 on_progress(report)
             _refuse_total_failure(report)
-    _remove_leftovers(store, sources, is_whole=shard is None)
-    _update_catalog(store)
+    # 3. what it leaves behind
+    _remove_leftovers(store, sources, is_whole=shard is None and limit is None and sample is None)
+    _update_catalog(store, {segment_id_of(source.url) for source in pending} - report.failed_segments)
     return report
+
+
+def _check_place(
+    where: Mapping[str, Any], client: Client | None, shard: tuple[int, int] | None, max_connections: int | None
+) -> None:
+    """Refuse what cannot be meant before anything is read or started."""
+    if max_connections is not None and max_connections < 1:
+        raise ConfigError(f"max_connections must be at least 1, got {max_connections}")
+    if where["workers"] is not None and where["workers"] < 1:
+        raise ConfigError(f"workers must be at least 1, got {where['workers']}")
+    given = [name for name, value in where.items() if value] + (["client"] if client is not None else [])
+    if shard is not None and given:
+        raise ConfigError(f"a shard runs in this process: it goes without {', '.join(given)}")
 
 
 def _existing_parameters(store: Store) -> IndexConfig | None:
@@ -230,10 +254,20 @@ def _existing_parameters(store: Store) -> IndexConfig | None:
     return read_manifest(store)
 
 
-def _wanted_parameters(existing: IndexConfig | None, given: IndexConfig | Mapping[str, Any] | None) -> IndexConfig:
+def _wanted_parameters(
+    store: Store, existing: IndexConfig | None, given: IndexConfig | Mapping[str, Any] | None
+) -> IndexConfig:
+    """Return the parameters to build with; refuse what does not exist, or does not fit what is there."""
     if isinstance(given, IndexConfig):
-        return given
-    return replace(existing or IndexConfig(), **(given or {}))
+        config = given
+    else:
+        if unknown := (given or {}).keys() - IndexConfig().to_dict().keys():
+            raise ConfigError(f"there is no index parameter {min(unknown)!r}")
+        config = replace(existing or IndexConfig(), **(given or {}))
+    make_family(config), shape_pages([], config)
+    if existing is not None:
+        check_parameters(store, existing, config)
+    return config
 
 
 @contextmanager
@@ -255,8 +289,17 @@ def _new_index(store: Store, config: IndexConfig, is_shared: bool) -> Iterator[N
 
 def _take_shard(sources: Sequence[Source], number: int, n_shards: int) -> list[Source]:
     if not 1 <= number <= n_shards:
-        raise ConfigError(f"a shard is one of 1/{n_shards} to {n_shards}/{n_shards}, got {number}/{n_shards}")
+        raise ConfigError(f"a shard is given as I/N with I from 1 to N, got {number}/{n_shards}")
     return list(sources[number - 1 :: n_shards])
+
+
+def _refuse_parts_of_groups(store: Store, sources: Sequence[Source]) -> None:
+    """Refuse to take some files of a folder of HTML that is indexed already: the others would be lost or doubled."""
+    roots = {source.url.rpartition("#")[0] for source in sources if source.kind == "html"}
+    for known in live_sources(store).values() if roots else ():
+        root = known.source_url.rpartition("#")[0]
+        if root in roots:
+            raise ConfigError(f"{root} is in the index already: limit and sample would drop its other files")
 
 
 def _pending_sources(store: Store, sources: Sequence[Source], page_filter: PageFilter) -> list[Source]:
@@ -281,7 +324,7 @@ def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -
     A shard does not see all groups and leaves them to a run over all sources.
     """
     ours = {segment_id_of(source.url) for source in sources}
-    for name in store.list_names(STAGING):
+    for name in store.list_abandoned():
         if name.split(".")[0] in ours:
             store.remove(f"{STAGING}/{name}")
     store.remove_if_empty(STAGING)
@@ -295,9 +338,17 @@ def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -
         delete_sources(store, outdated)
 
 
-def _update_catalog(store: Store) -> None:
+def _update_catalog(store: Store, written: set[str]) -> None:
     """Gather what the segments say of themselves, for those who open the index next."""
-    summaries = {segment.segment_id: segment.summary.to_dict() for segment in list_segments(store)}
+    segments = {segment.segment_id: segment for segment in list_segments(store)}
+    if missing := written - segments.keys():
+        raise StorageError(
+            f"{len(missing)} finished segments are not in {store.url}: the workers write to another place; "
+            "give an index location that all machines share"
+        )
+    # others may have put an older summary of ours into the catalog meanwhile: ask our segments themselves
+    fresh = {name: Segment(store, name).summary for name in written}
+    summaries = {name: fresh.get(name, segment.summary).to_dict() for name, segment in segments.items()}
     if summaries != read_catalog(store):
         write_catalog(store, summaries)
 

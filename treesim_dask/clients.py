@@ -17,9 +17,8 @@ from treesim_dask.errors import ConfigError
 DASHBOARD_PORT = 8787
 _CONNECT_SECONDS = 20
 
-# Every page is a burst of small allocations and one big release. By default Dask tells malloc to hand memory back at
-# every release and the kernel then faults it in again for the next page; a few kept megabytes avoid that.
-WORKER_ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(2**27), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+# One process a core: thread pools inside them would only get in each other's way.
+WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @contextmanager

@@ -209,8 +209,12 @@ def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None
             return index_source(source, job, on_pages)
         except TransferError as error:
             failure = SourceFailure(source.url, str(error))
+        except StorageError:
+            raise
         except SourceError as error:
             return SourceFailure(source.url, str(error))
+        except Exception as error:  # whatever one file brings about, the others are indexed
+            return SourceFailure(source.url, f"{type(error).__name__}: {error}")
     return failure
 
 

@@ -165,11 +165,7 @@ def job_options(system: BatchSystem, lifetime: str | None) -> dict[str, Any]:
     """Return the arguments for dask-jobqueue: the site's settings where there are any, else what suits a build."""
     cores = int(system.setting("cores", _DEFAULT_CORES))
     leave = worker_lifetime(system.setting("walltime", "00:30:00"), lifetime)
-    # the nanny sets its own malloc variables for the worker, so they have to go through its configuration
-    exports = [
-        f"export DASK_DISTRIBUTED__NANNY__PRE_SPAWN_ENVIRON__{name}={value}"
-        for name, value in WORKER_ENVIRONMENT.items()
-    ]
+    exports = [f"export {name}={value}" for name, value in WORKER_ENVIRONMENT.items()]
     return {
         "config_name": system.section,
         "cores": cores,

@@ -163,7 +163,8 @@ def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
             raise ConfigError("give either --bands and --rows or --threshold, not both")
         from treesim_dask.hashing.tuning import choose_bands
 
-        given["n_bands"], given["n_rows"] = choose_bands(args.threshold, args.probability or 0.99)
+        probability = 0.99 if args.probability is None else args.probability
+        given["n_bands"], given["n_rows"] = choose_bands(args.threshold, probability)
     elif args.probability is not None:
         raise ConfigError("--probability goes with --threshold")
     if args.splice is not None:

@@ -52,7 +52,7 @@ def check_index(
         Compare names and sizes only: a listing and the catalog tell them, no other file is opened.
     """
     fingerprint = read_manifest(store).fingerprint
-    for name in store.list_names(STAGING):
+    for name in store.list_abandoned():
         yield Problem(f"{STAGING}/{name}", "left by an interrupted build or compaction", is_orphan=True)
     for name in store.list_names(""):
         if name not in (MANIFEST, SEGMENTS, STAGING, CATALOG, DELETED):

@@ -51,14 +51,18 @@ def read_manifest(store: Store) -> IndexConfig:
         config = IndexConfig.from_dict(parameters)
     except (ConfigError, TypeError) as error:
         raise IndexFormatError(f"{store.url}/{MANIFEST} is damaged: {error}") from None
+    if config.vocabulary_version != IndexConfig().vocabulary_version or config.format_version < 1:
+        raise IndexFormatError(
+            f"the index at {store.url} numbers tags by vocabulary {config.vocabulary_version}, this program by "
+            f"{IndexConfig().vocabulary_version}; build it anew"
+        )
     if config.fingerprint != content.get("fingerprint"):
         raise IndexFormatError(f"{store.url}/{MANIFEST} is damaged: its fingerprint does not fit its parameters")
     return config
 
 
-def check_parameters(store: Store, wanted: IndexConfig) -> None:
+def check_parameters(store: Store, existing: IndexConfig, wanted: IndexConfig) -> None:
     """Refuse to add to an index that was built with other parameters."""
-    existing = read_manifest(store)
     if existing != wanted:
         raise ConfigError(
             f"the index at {store.url} was built with other parameters: {existing.differences(wanted)}; "

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
+import socket
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +21,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import fsspec
+import psutil
 from fsspec.implementations.local import LocalFileSystem
 
 from treesim_dask.errors import IndexFormatError, StorageError
 
 STAGING = "staging"
+_WRITER = re.compile(r"\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{32}")
+_ABANDONED_SECONDS = 7 * 86_400
 _N_READERS = 32  # small files read at the same time: each is a wait for a distant store, not work
 
 
@@ -46,7 +52,7 @@ class Store:
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        self.url = str(url).rstrip("/") or "/"
+        self.url = _absolute(str(url))
         self.storage_options = dict(storage_options or {})
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, **self.filesystem_options)
@@ -181,14 +187,31 @@ class Store:
         with storage_errors(self.url):
             if not self.is_local:
                 return Path(tempfile.mkdtemp(prefix=f"treesim-{name}-"))
-            folder = Path(self.path(STAGING)) / f"{name}.{uuid.uuid4().hex}"
+            folder = Path(self.path(STAGING)) / f"{name}.{_writer_name()}.{uuid.uuid4().hex}"
             while not folder.exists():
                 with suppress(FileNotFoundError):  # another writer has just removed the empty folder above
                     folder.mkdir(parents=True)
             return folder
 
-    def publish(self, folder: Path, name: str, last: str) -> None:
-        """Move a staged folder into the index, the file `last` after all others.
+    def list_abandoned(self) -> list[str]:
+        """Return the names of staging folders that nobody will publish any more: their process is gone.
+
+        Of a process on another machine that cannot be seen; its folder counts as abandoned after a week.
+        """
+        return [name for name in self.list_names(STAGING) if self._is_abandoned(name)]
+
+    def _is_abandoned(self, name: str) -> bool:
+        writer = _WRITER.search(name)
+        if writer is None:
+            return True
+        if writer["host"] == _host_name():
+            return not _is_running(int(writer["pid"]))
+        with suppress(FileNotFoundError):
+            return time.time() - Path(self.path(f"{STAGING}/{name}")).stat().st_mtime > _ABANDONED_SECONDS
+        return False
+
+    def publish(self, folder: Path, name: str, last: str) -> bool:
+        """Move a staged folder into the index, the file `last` after all others; True if it took another's place.
 
         Parameters
         ----------
@@ -201,12 +224,12 @@ class Store:
         """
         with storage_errors(self.url):
             if self.is_local:
-                self._publish_by_rename(folder, Path(self.path(name)))
-            else:
-                self._publish_by_upload(folder, name, last)
+                return self._publish_by_rename(folder, Path(self.path(name)))
+            return self._publish_by_upload(folder, name, last)
 
-    def _publish_by_rename(self, folder: Path, target: Path) -> None:
+    def _publish_by_rename(self, folder: Path, target: Path) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
+        replaces = False
         while True:
             try:
                 folder.replace(target)
@@ -219,9 +242,12 @@ class Store:
             with suppress(FileNotFoundError):
                 target.replace(outdated)
                 shutil.rmtree(outdated)
+            replaces = True
         self.remove_if_empty(STAGING)  # it is no part of the index; another writer's folder in it keeps it there
+        return replaces
 
-    def _publish_by_upload(self, folder: Path, name: str, last: str) -> None:
+    def _publish_by_upload(self, folder: Path, name: str, last: str) -> bool:
+        replaces = self.exists(f"{name}/{last}")
         self.remove(f"{name}/{last}")
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path for path in paths}
@@ -231,6 +257,7 @@ class Store:
         self._check_upload(name, {part: path.stat().st_size for part, path in files.items()})
         self.fs.pipe_file(self.path(f"{name}/{last}"), mark.read_bytes())
         shutil.rmtree(folder)
+        return replaces
 
     def _check_upload(self, name: str, sizes: Mapping[str, int]) -> None:
         """Compare what the store lists with what was sent; what an earlier upload left over is removed."""
@@ -239,6 +266,28 @@ class Store:
             self.remove(f"{name}/{part}")
         if wrong := sorted(part for part, size in sizes.items() if found.get(part) != size):
             raise StorageError(f"{self.url}/{name}/{wrong[0]} is not as it was sent: run the same command again")
+
+
+def _absolute(url: str) -> str:
+    """Make a local path absolute: workers have another current folder."""
+    url = url.rstrip("/") or "/"
+    return url if "://" in url else str(Path(url).absolute())
+
+
+def _host_name() -> str:
+    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
+
+
+def _writer_name() -> str:
+    """Name this process in a staging folder, so that others can tell whether it is still at work."""
+    return f"{_host_name()}.{os.getpid()}"
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.errors import StorageError
 from treesim_dask.index.arrays import DEFAULT_CHUNK_BYTES, ArrayWriter
+from treesim_dask.index.catalog import CATALOG
 from treesim_dask.index.manifest import to_json
 from treesim_dask.index.parts import BRANCHES, COUNTS, DIGESTS, INDPTR, SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, SUMMARY, SegmentSummary, segment_id_of
@@ -148,7 +150,10 @@ class SegmentWriter:
                 table.append({"reason": log.reason, "warc": log.warc, "offset": log.offset})
             summary = self._summary(damage_reasons)
             (self._folder / SUMMARY).write_bytes(to_json(summary.to_dict()))
-        self._store.publish(self._folder, f"{SEGMENTS}/{self._segment_id}", SUMMARY)
+        if missing := {PAGES, BANDS, SKIPPED, f"{SIGNATURES}/zarr.json"} - summary.files.keys():
+            raise StorageError(f"{self._folder} was changed by another program ({min(missing)} is gone): build again")
+        if self._store.publish(self._folder, f"{SEGMENTS}/{self._segment_id}", SUMMARY):
+            self._store.remove(CATALOG)  # it may still tell of the segment that was replaced
         return summary
 
     def _number_shapes(self, shapes: ShapeBatch) -> tuple[UInt32Array, Int64Array]:
