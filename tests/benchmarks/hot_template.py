@@ -39,7 +39,10 @@ def main(url: str) -> None:
         index = open_index(url)
         hot = make_query("hot", base_shapes(1), index.config)
         times = median_ms(index, [hot] * 50), median_ms(index, ordinary)
-        print(f"{state:<10} hot {times[0]:.2f} ms, ordinary {times[1]:.2f} ms, {times[0] / times[1]:.2f} times", flush=True)
+        print(
+            f"{state:<10} hot {times[0]:.2f} ms, ordinary {times[1]:.2f} ms, {times[0] / times[1]:.2f} times",
+            flush=True,
+        )
         compact(url)
 
 
