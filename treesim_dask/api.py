@@ -18,7 +18,7 @@ from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
 from treesim_dask.query.page import QueryPage, load_query
-from treesim_dask.query.search import SegmentAnswer, add_probabilities, fill_answers, in_blocks, search_segments
+from treesim_dask.query.search import SegmentAnswer, fill_answers, in_blocks, search_segments
 
 if TYPE_CHECKING:
     import dask.array
@@ -133,7 +133,7 @@ class Index:
         **options: Any,
     ) -> SegmentAnswer:
         """Return the matches of a page as objects, with the number of candidates; see `query`."""
-        chosen = SearchOptions(k, storage_options=storage_options, **options)
+        chosen = self._options(k, storage_options, options)
         query = page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
         return self._answer([query], chosen, client)[0]
 
@@ -146,7 +146,7 @@ class Index:
         **options: Any,
     ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
         """Yield each page with its answer, in order; some hundreds are answered at once. See `search`."""
-        chosen = SearchOptions(k, storage_options=storage_options, **options)
+        chosen = self._options(k, storage_options, options)
         queries = (
             page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
             for page in pages
@@ -179,11 +179,15 @@ class Index:
         """Answer queries; where compaction has removed a segment meanwhile, from those that took its place."""
         ask = partial(self._ask, client)
         try:
-            answers = self._ask_and_fill(ask, queries, options)
+            return self._ask_and_fill(ask, queries, options)
         except FileNotFoundError:
             self.refresh()
-            answers = self._ask_and_fill(ask, queries, options)
-        return [add_probabilities(answer, self.config) for answer in answers]
+            return self._ask_and_fill(ask, queries, options)
+
+    def _options(self, k: int, storage_options: Mapping[str, Any] | None, options: Mapping[str, Any]) -> SearchOptions:
+        has_formula = self.config.family == "minhash"
+        bands_and_rows = (self.config.n_bands, self.config.n_rows) if has_formula else None
+        return SearchOptions(k, storage_options=storage_options, bands_and_rows=bands_and_rows, **options)
 
     def _ask_and_fill(
         self,

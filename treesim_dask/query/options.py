@@ -98,6 +98,8 @@ class SearchOptions:
         Take shapes that agree in this many rows of a band, instead of those that share a bucket.
     storage_options
         For reading archives again, where an index was built without vectors.
+    bands_and_rows
+        Of the index, if its family is MinHash: matches then carry the probability of being found.
     """
 
     k: int = 10
@@ -109,6 +111,7 @@ class SearchOptions:
     fill: bool = False
     n_agree: int | None = None
     storage_options: Mapping[str, Any] | None = None
+    bands_and_rows: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:

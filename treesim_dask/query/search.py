@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from treesim_dask.config import IndexConfig
 from treesim_dask.hashing.bands import candidate_probability
 from treesim_dask.index.bands import Hits
 from treesim_dask.index.parts import join_vectors
@@ -143,7 +142,7 @@ def search_segment(segment: Segment, queries: Sequence[QueryPage], options: Sear
     pairs = _rerank(segment, queries, hits.queries, hits.bands, hits.shapes, options)
     # 3. the pages behind the best shapes
     selected = select_pages(segment, queries, pairs.queries, pairs.shapes, pairs.keys, options)
-    matches = _make_matches(segment, queries, pairs, selected)
+    matches = _make_matches(segment, queries, pairs, selected, options)
     n_candidates = np.bincount(pairs.queries, minlength=len(queries)).tolist()
     n_capped = hits.n_capped.tolist()
     return [
@@ -184,6 +183,8 @@ def in_blocks(queries: Iterable[QueryPage]) -> Iterator[list[QueryPage]]:
 def merge_answers(answers: Iterable[SegmentAnswer], options: SearchOptions) -> SegmentAnswer:
     """Return the best k matches of several answers, ranked from 1. Ties are ordered by page id."""
     answers = list(answers)
+    if len(answers) == 1:  # in order and ranked already
+        return answers[0]
     matches: Iterable[Match] = (match for answer in answers for match in answer.matches)
     if options.one_per is None:
         best = heapq.nsmallest(options.k, matches, key=lambda match: sort_key(match, options.ordering))
@@ -226,17 +227,6 @@ def fill_answers(
     return answers
 
 
-def add_probabilities(answer: SegmentAnswer, config: IndexConfig) -> SegmentAnswer:
-    """Say of each match how likely an index with these parameters was to find it, from its Jaccard similarity."""
-    if config.family != "minhash":
-        return answer
-    matches = (
-        replace(match, probability=round(float(candidate_probability(match.jaccard, config.n_bands, config.n_rows)), 9))
-        for match in answer.matches
-    )
-    return replace(answer, matches=tuple(matches))
-
-
 def sort_key(match: Match, metric: Metric) -> tuple[float, str, int]:
     """Order matches best first, and by page id where the scores are equal."""
     segment_id, row = match.page_id.rsplit("-", 1)
@@ -262,10 +252,10 @@ def _rerank(
 ) -> Pairs:
     """Compare each query with each of its candidates, some thousand candidates at a time."""
     metric = options.ordering
-    # pairs in the order of their shapes, so that each vector is read once
-    order = np.lexsort((hit_bands, hit_queries, hit_shapes))
-    pair_of = hit_shapes[order] * len(queries) + hit_queries[order]
-    distinct, starts = np.unique(pair_of, return_index=True)
+    # pairs in the order of their shapes, so that each vector is read once; one number says it all and sorts quickly
+    n_bands = len(queries[0].keys)
+    hits = np.sort((hit_shapes * len(queries) + hit_queries) * n_bands + hit_bands)
+    distinct, starts = np.unique(hits // n_bands, return_index=True)
     of_query, shapes = distinct % len(queries), distinct // len(queries)
     names = (metric.name, "cosine", "jaccard")
     values = np.empty((len(names), len(distinct)))
@@ -279,12 +269,19 @@ def _rerank(
             values[row, some] = METRICS[name].scores(overlap)
     keys = values[0] if metric.is_distance else -values[0]
     best_first = np.lexsort((shapes, keys, of_query))
-    lengths = np.diff(np.append(starts, len(order)))[best_first]
+    lengths = np.diff(np.append(starts, len(hits)))[best_first]
     shifts = np.repeat(starts[best_first] - offsets_of(lengths)[:-1], lengths)
-    bands = hit_bands[order][np.arange(len(order)) + shifts]
+    bands = (hits % n_bands)[np.arange(len(hits)) + shifts]
     pairs = (of_query[best_first], shapes[best_first], keys[best_first])
     scores, cosines, jaccards = values[:, best_first]
     return Pairs(*pairs, scores, cosines, jaccards, offsets_of(lengths), bands)
+
+
+def _probabilities(pairs: Pairs, selected: Selected, options: SearchOptions) -> list[float | None]:
+    if options.bands_and_rows is None:
+        return [None] * len(selected.pairs)
+    # rounded, so that they are the same on every machine
+    return [*candidate_probability(pairs.jaccards[selected.pairs], *options.bands_and_rows).round(9).tolist()]
 
 
 def _columns_for(queries: Sequence[QueryPage]) -> list[str]:
@@ -294,12 +291,13 @@ def _columns_for(queries: Sequence[QueryPage]) -> list[str]:
 
 
 def _make_matches(
-    segment: Segment, queries: Sequence[QueryPage], pairs: Pairs, selected: Selected
+    segment: Segment, queries: Sequence[QueryPage], pairs: Pairs, selected: Selected, options: SearchOptions
 ) -> list[list[Match]]:
     matches: list[list[Match]] = [[] for _ in queries]
     pages = page_rows(segment.read_pages(selected.rows, _columns_for(queries)))
     page_ids = segment.page_ids(selected.origins)
-    for i, page_id, page in zip(selected.pairs.tolist(), page_ids, pages, strict=True):
+    probabilities = _probabilities(pairs, selected, options)
+    for i, page_id, page, probability in zip(selected.pairs.tolist(), page_ids, pages, probabilities, strict=True):
         number = int(pairs.queries[i])
         matches[number].append(
             Match(
@@ -316,6 +314,7 @@ def _make_matches(
                 page_id=page_id,
                 n_nodes=page["n_nodes"],
                 is_query=queries[number].is_same_page(page, page_id),
+                probability=probability,
             )
         )
     return matches
