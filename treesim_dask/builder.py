@@ -187,7 +187,13 @@ def build(
         with ExitStack() as stack:
             if shard is None and client is None:
                 where = open_client(
-                    workers, scheduler, scheduler_file, cluster=cluster, jobs=jobs, lifetime=lifetime, tls=tls
+                    workers,
+                    scheduler,
+                    scheduler_file,
+                    cluster=cluster,
+                    jobs=jobs and min(jobs, len(pending)),
+                    lifetime=lifetime,
+                    tls=tls,
                 )
                 client = stack.enter_context(where)
             if existing is None:
