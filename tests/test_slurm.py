@@ -192,7 +192,7 @@ def test_batch_script_runs_the_whole_build_inside_jobs(slurm, crawl, inputs, exp
         "TREESIM_CLUSTER": site(),
         "TREESIM_JOBS": "2",
     }
-    submit = ["sbatch", "--wait", "--mem=1G", f"--output={tmp_path}/build.out", "--time=5"]
+    submit = ["sbatch", "--wait", "--mem=1G", f"--output={tmp_path}/build.out", "--time=5", "--signal=B:TERM@10"]
     done = subprocess.run(
         [*submit, str(ROOT / "cluster" / "build.sbatch")], env=environment, capture_output=True, text=True
     )

@@ -214,6 +214,7 @@ def build(
             if existing is None:
                 stack.enter_context(_new_index(store, config, is_shared=shard is not None))
             if shard is None and client is None:
+                where["jobs"] = jobs and min(jobs, len(pending))
                 client = stack.enter_context(open_client(**where))
             report.started = time.monotonic()
             if client is None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -245,13 +246,34 @@ def open_job_client(
     refusals: list[str] = []
     with (
         _leave_on_signals(),
+        _own_settings(),
         _quiet_logs("tornado.application", "asyncio"),
         make_job_cluster(cluster, lifetime, tls, refusals) as jobs,
+        _remove_credentials_of(jobs),
         Client(jobs) as client,
     ):
         jobs.adapt(minimum_jobs=n_jobs, maximum_jobs=n_jobs, interval="2s")
         _wait_for_submission(jobs, refusals, cluster)
         yield client
+
+
+@contextmanager
+def _own_settings() -> Iterator[None]:
+    """Forget the settings of a site file afterwards."""
+    load_jobqueue()
+    with dask.config.set({"jobqueue": deepcopy(dask.config.get("jobqueue"))}):
+        yield
+
+
+@contextmanager
+def _remove_credentials_of(jobs: Any) -> Iterator[None]:
+    """Remove the files in which workers found their TLS credentials: dask-jobqueue leaves that to chance."""
+    try:
+        yield
+    finally:
+        for name, file in vars(jobs).items():
+            if name.startswith("_job_") and hasattr(file, "close"):
+                file.close()
 
 
 def _wait_for_submission(jobs: Any, refusals: list[str], cluster: str) -> None:
