@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.dom.branches import count_branches
-from treesim_dask.dom.tree import parse_trees
+from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, PageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
@@ -58,7 +57,7 @@ def read_queries(
 
 def queries_from_pages(pages: PageBatch, config: IndexConfig) -> list[QueryPage]:
     """Return queries for a batch of pages of a crawl."""
-    shapes = count_branches(parse_trees(pages.html, config.spliced_tags))
+    shapes = shape_pages(pages.html, config)
     signatures = make_family(config).sign(shapes)
     keys = band_keys(signatures, config.n_bands)
     places = zip(pages.warc, pages.offset, strict=True)

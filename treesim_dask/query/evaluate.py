@@ -16,7 +16,7 @@ import numpy as np
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
 from treesim_dask.index.segment import Segment
-from treesim_dask.query.metrics import Metric, measure_overlap
+from treesim_dask.query.metrics import Metric, check_metric, measure_overlap
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage, make_query
 from treesim_dask.query.search import SegmentAnswer, search_many
@@ -90,6 +90,7 @@ def evaluate(
     on_query
         Called after each query with the number done and of all.
     """
+    check_metric(metric, config)
     pages = load_page_shapes(segments)
     template = [labels.get(url) for url in pages.urls]
     sizes = Counter(label for label in template if label is not None)
