@@ -228,7 +228,7 @@ class Index:
         columns = list(Match.__slots__)
         return pandas.DataFrame([[getattr(m, name) for name in columns] for m in answer.matches], columns=columns)
 
-    def evaluate(self, labels: Mapping[str, str], metric: str = DEFAULT_METRIC, **options: Any) -> Evaluation:
+    def evaluate(self, labels: Mapping[str, str] | None, metric: str = DEFAULT_METRIC, **options: Any) -> Evaluation:
         """Measure precision against labels and recall against exact search; see `treesim_dask.query.evaluate`."""
         from treesim_dask.query.evaluate import evaluate
 
