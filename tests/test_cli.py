@@ -12,27 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-
-from treesim_dask.cli import main
-
-
-def run(capsys, *argv):
-    try:
-        code = main([str(part) for part in argv])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def assert_refused(result, *words):
-    code, out, err = result
-    assert code == 2, (code, out, err)
-    assert out == ""
-    lines = err.strip().splitlines()
-    assert len(lines) == 1, err
-    for word in words:
-        assert word in err, (word, err)
+from commands import assert_refused, run
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
 from treesim_dask.index.live import live_segments
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.store import Store
-from treesim_dask.query.metrics import DEFAULT_METRIC, find_metric
+from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
 from treesim_dask.query.page import QueryPage, load_query
 from treesim_dask.query.search import SegmentAnswer, fill_answers, in_blocks, search_segments
@@ -177,6 +177,7 @@ class Index:
         self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None
     ) -> list[SegmentAnswer]:
         """Answer queries; where compaction has removed a segment meanwhile, from those that took its place."""
+        check_metric(options.ordering, self.config)
         ask = partial(self._ask, client)
         try:
             return self._ask_and_fill(ask, queries, options)
@@ -231,7 +232,7 @@ class Index:
         columns = list(Match.__slots__)
         return pandas.DataFrame([[getattr(m, name) for name in columns] for m in answer.matches], columns=columns)
 
-    def evaluate(self, labels: Mapping[str, str], metric: str = DEFAULT_METRIC, **options: Any) -> Evaluation:
+    def evaluate(self, labels: Mapping[str, str] | None, metric: str = DEFAULT_METRIC, **options: Any) -> Evaluation:
         """Measure precision against labels and recall against exact search; see `treesim_dask.query.evaluate`."""
         from treesim_dask.query.evaluate import evaluate
 

@@ -19,6 +19,9 @@ DEFAULT_SPLICED_TAGS = (
     "var", "wbr",
 )  # fmt: skip
 
+# The registries of families and features load NumPy and Numba; these are their names for those who only list them.
+FAMILY_NAMES = ("minhash", "weighted-minhash", "hyperplanes", "bits", "projections")
+FEATURE_NAMES = ("branches", "shingles", "paths", "pqgrams", "styles")
 WEIGHTINGS = ("log", "count", "presence")
 _RANGES = {
     "n_bands": (1, 1024),

@@ -17,6 +17,7 @@ from treesim_dask.cli.options import (
     add_storage_option,
     read_options,
 )
+from treesim_dask.cli.parameters import add_counting_options, add_family_options, given_counting, given_family
 from treesim_dask.cli.plan import print_comparison, read_plan
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.errors import ConfigError
@@ -31,6 +32,7 @@ _EXAMPLES = (
     "CC-MAIN-2026-42 --limit 10 --index my.index",
     "warc.paths.gz --sample 100 --index s3://bucket/my.index",
     "saved-pages/ --host example.org --index my.index",
+    "crawl/*.warc.gz --family hyperplanes --feature pqgrams --collapse-repeats --index my.index",
     "warc.paths.gz --cluster slurm --jobs 8 --index /scratch/my.index",
     "warc.paths.gz --shard 3/100 --index /scratch/my.index",
 )
@@ -75,10 +77,12 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("index parameters (an existing index keeps its own)")
     group.add_argument("--bands", type=int, metavar="B", help=f"bands of a signature (default {defaults.n_bands})")
     group.add_argument("--rows", type=int, metavar="R", help=f"rows of a band (default {defaults.n_rows})")
-    group.add_argument("--threshold", type=float, metavar="T", help="choose both: pairs at Jaccard similarity T ...")
+    group.add_argument(
+        "--threshold", type=float, metavar="T", help="choose both: pairs at similarity T (for minhash Jaccard) ..."
+    )
     group.add_argument("--probability", type=float, metavar="P", help="... become candidates this often (default 0.99)")
-    group.add_argument("--seed", type=int, metavar="N", help=f"seed of the hashes (default {defaults.seed})")
-    group.add_argument("--splice", metavar="TAG,TAG", help="tags left out of the tree (default: text-level tags)")
+    add_counting_options(group)
+    add_family_options(group)
 
 
 def _add_page_filter(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +161,7 @@ def read_shard(text: str) -> tuple[int, int]:
 
 def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
     """Return the index parameters that were given; what is not given follows the index."""
-    given = {"n_bands": args.bands, "n_rows": args.rows, "seed": args.seed}
+    given = {"n_bands": args.bands, "n_rows": args.rows, **given_counting(args), **given_family(args)}
     if args.threshold is not None:
         if args.bands is not None or args.rows is not None:
             raise ConfigError("give either --bands and --rows or --threshold, not both")
@@ -167,8 +171,6 @@ def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
         given["n_bands"], given["n_rows"] = choose_bands(args.threshold, probability)
     elif args.probability is not None:
         raise ConfigError("--probability goes with --threshold")
-    if args.splice is not None:
-        given["spliced_tags"] = tuple(tag for tag in args.splice.split(",") if tag)
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from treesim_dask.hashing.bands import candidate_probability, rise
 from treesim_dask.types import FloatArray, Int64Array
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -21,6 +22,7 @@ def draw_s_curve(
     measured: tuple[FloatArray, FloatArray, Int64Array] | None = None,
     *,
     label: str = "similarity (probability that one hash agrees)",
+    axes: Axes | None = None,
 ) -> Figure:
     """Draw the probability of becoming a candidate over the similarity.
 
@@ -30,6 +32,8 @@ def draw_s_curve(
         Mean similarity, share of candidates and number of pairs by bin, as `curve_points` gives them.
     label
         What the similarity is.
+    axes
+        Where to draw; by default a figure of its own.
 
     Returns
     -------
@@ -42,8 +46,7 @@ def draw_s_curve(
     >>> figure.axes[0].get_title()
     '20 bands of 5 rows'
     """
-    figure = _new_figure()
-    axes = figure.subplots()
+    axes = new_figure().subplots() if axes is None else axes
     grid = np.linspace(0, 1, 501)
     axes.plot(grid, candidate_probability(grid, n_bands, n_rows), label="theory: $1-(1-s^r)^b$")
     threshold = rise(n_bands, n_rows)
@@ -55,20 +58,36 @@ def draw_s_curve(
     axes.set(xlim=(0, 1), ylim=(-0.02, 1.02), xlabel=label, ylabel="probability of becoming a candidate")
     axes.set_title(f"{n_bands} bands of {n_rows} rows")
     axes.legend(loc="upper left")
-    return figure
+    return cast("Figure", axes.figure)
+
+
+def check_figure_name(path: Path | str) -> Path:
+    """Refuse a file that is neither PNG nor SVG, before any work is done.
+
+    Examples
+    --------
+    >>> check_figure_name("curve.svg").suffix
+    '.svg'
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise ConfigError(f"a plot is written as .png or .svg, got {path.name!r}")
+    return path
 
 
 def save_figure(figure: Figure, path: Path | str) -> None:
     """Write a figure as PNG or SVG, as the name of the file says."""
-    path = Path(path)
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"a plot is written as .png or .svg, got {path.name!r}")
-    figure.savefig(path, dpi=150)
+    path = check_figure_name(path)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise ConfigError(f"cannot write the plot {path}: {error.strerror}") from None
 
 
-def _new_figure() -> Figure:
+def new_figure(n_plots: int = 1) -> Figure:
+    """Return an empty figure with room for some plots side by side."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError("plots need matplotlib; install it with: pip install 'treesim-dask[notebook]'") from None
-    return Figure(figsize=(6, 4), layout="constrained")
+    return Figure(figsize=(6 * n_plots, 4), layout="constrained")

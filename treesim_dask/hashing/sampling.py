@@ -64,8 +64,10 @@ class SampleTuning:
     points: CurvePoints
 
 
-def draw_sample(family: Family, shapes: ShapeBatch, n_queries: int = 100, seed: int = 0) -> Sample:
-    """Draw queries from the shapes at random and compare each with all other shapes.
+def draw_sample(
+    family: Family, shapes: ShapeBatch, n_queries: int = 100, seed: int = 0, queries: Int64Array | None = None
+) -> Sample:
+    """Draw queries from the shapes at random, or take the given rows, and compare each with all other shapes.
 
     Examples
     --------
@@ -75,8 +77,8 @@ def draw_sample(family: Family, shapes: ShapeBatch, n_queries: int = 100, seed: 
     """
     if len(shapes) < 2:
         raise ConfigError(f"a sample needs at least 2 pages, got {len(shapes)}")
-    drawn = np.random.default_rng(seed).permutation(len(shapes))[:n_queries]
-    queries = np.sort(drawn)
+    if queries is None:
+        queries = np.sort(np.random.default_rng(seed).permutation(len(shapes))[:n_queries])
     others = _drop_queries(np.broadcast_to(np.arange(len(shapes)), (len(queries), len(shapes))), queries)
     left = np.repeat(queries, len(shapes) - 1)
     similarities = pair_similarities(family, shapes, left, others.ravel())
@@ -162,7 +164,8 @@ def tune_on_sample(
     max_candidates: float = np.inf,
     n_hashes: int = 128,
     false_positive_weight: float = 0.5,
-    wanted: NDArray[np.bool_] | None = None,
+    wanted: NDArray[np.bool_] | Int64Array | None = None,
+    n_identical: int = 0,
 ) -> SampleTuning:
     """Choose bands and rows for an index of pages like those of the sample.
 
@@ -175,8 +178,10 @@ def tune_on_sample(
     n_pages
         The pages a query of the index is compared with.
     wanted
-        Shape (n_queries, n_shapes - 1), dtype bool: the pairs queries should find, such as `best_pairs` of any
-        ranking. By default all from the threshold on.
+        Shape (n_queries, n_shapes - 1): the pairs queries should find, such as `best_pairs` of any ranking, or how
+        many wanted pages have that shape. By default all from the threshold on.
+    n_identical
+        How many more wanted pages have the shape of their query: these are always found.
     threshold, recall, max_candidates, n_hashes, false_positive_weight
         See `tune_bands`.
 
@@ -192,6 +197,8 @@ def tune_on_sample(
     """
     if wanted is None:
         wanted = sample.similarities >= threshold
+    counts = wanted.astype(np.int64)
+    to_find = np.concatenate((np.repeat(sample.similarities.ravel(), counts.ravel()), np.ones(n_identical)))
     choice = tune_bands(
         SimilarityDistribution.measured(sample.similarities, n_pages),
         threshold,
@@ -199,10 +206,11 @@ def tune_on_sample(
         max_candidates=max_candidates,
         n_hashes=n_hashes,
         false_positive_weight=false_positive_weight,
-        wanted=sample.similarities[wanted] if wanted.any() else None,
+        wanted=to_find if len(to_find) else None,
     )
     met = _meet(replace(config, n_bands=choice.n_bands, n_rows=choice.n_rows), sample)
-    counted = replace(choice, recall=float(met[wanted].mean()), n_candidates=float(met.mean() * n_pages))
+    n_found = int(counts[met].sum()) + n_identical
+    counted = replace(choice, recall=n_found / max(len(to_find), 1), n_candidates=float(met.mean() * n_pages))
     return SampleTuning(choice, counted, curve_points(sample.similarities, met))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -15,13 +15,18 @@ import numpy as np
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
+from treesim_dask.hashing.bands import band_keys
+from treesim_dask.hashing.family import make_family
+from treesim_dask.hashing.sampling import CurvePoints, curve_points, draw_sample, meeting_pairs
 from treesim_dask.index.segment import Segment
-from treesim_dask.query.metrics import Metric, measure_overlap
+from treesim_dask.query.exact import PageShapes, best_scores, load_page_shapes
+from treesim_dask.query.metrics import Metric, check_metric
 from treesim_dask.query.options import SearchOptions
-from treesim_dask.query.page import QueryPage, make_query
+from treesim_dask.query.page import QueryPage
 from treesim_dask.query.search import SegmentAnswer, search_many
-from treesim_dask.query.vectors import read_vectors
-from treesim_dask.types import FloatArray, Int64Array, ShapeBatch, offsets_of
+from treesim_dask.types import FloatArray
+
+_CURVE_QUERIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,41 +37,41 @@ class Evaluation:
     ----------
     precision
         Share of the answers that have the query's template. A template with fewer than k other pages is judged by
-        as many answers as it has.
+        as many answers as it has. None without labels.
     r_precision
         The same for the first R answers, R being the number of other pages of the template.
     recall
         Share of the exact top k that was found; an answer as good as the k-th counts, whichever of the tied it is.
+    n_candidates
+        Shapes compared with a query, its own included.
+    precision_by_rank, recall_by_rank
+        Both for the first 1, 2, ... k answers.
     """
 
     metric: str
     k: int
     n_queries: int
     n_pages: int
-    precision: float
-    r_precision: float
+    precision: float | None
+    r_precision: float | None
     recall: float
     n_candidates: float
+    precision_by_rank: tuple[float, ...]
+    recall_by_rank: tuple[float, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class PageShapes:
-    """All pages of an index in memory, for exact search: URL, id and shape of each, and the vectors."""
-
-    urls: list[str]
-    page_ids: list[str]
-    shape_of: Int64Array
-    shapes: ShapeBatch
+        return {
+            **asdict(self),
+            "precision_by_rank": [*self.precision_by_rank],
+            "recall_by_rank": [*self.recall_by_rank],
+        }
 
 
 def evaluate(
     segments: Sequence[Segment],
     config: IndexConfig,
-    labels: Mapping[str, str],
+    labels: Mapping[str, str] | None,
     metric: Metric,
     k: int = 10,
     min_pages: int = 5,
@@ -81,7 +86,7 @@ def evaluate(
     segments, config
         The index.
     labels
-        The template of each URL.
+        The template of each URL; None to ask with all pages and measure recall alone.
     metric, k
         As for a query.
     min_pages
@@ -91,27 +96,85 @@ def evaluate(
     on_query
         Called after each query with the number done and of all.
     """
+    check_metric(metric, config)
+    if k < 1:
+        raise ConfigError(f"k must be at least 1, got {k}")
     pages = load_page_shapes(segments)
-    template = [labels.get(url) for url in pages.urls]
-    sizes = Counter(label for label in template if label is not None)
-    asked = [i for i, label in enumerate(template) if label is not None and sizes[label] >= min_pages]
+    asked = choose_queries(pages, labels, min_pages, n_queries, seed)
+    judge = _Judge(pages, labels, k)
+    totals, done = np.zeros(2 * k + 2), 0
+    for n_wanted, some in _group_by(asked, judge.n_wanted):
+        options = SearchOptions(n_wanted, metric.name, with_self=False)
+        exact = best_scores(pages, some, metric, k)
+        answers = search_many(segments, _queries(pages, some, config), options)
+        for page, best, (_, answer) in zip(some, exact, answers, strict=True):
+            precisions, r_precision = judge.precisions(page, answer)
+            totals += [*precisions, r_precision, *_recalls(answer, best, metric, k), answer.n_candidates]
+            done += 1
+            on_query(done, len(asked))
+    means = (totals / len(asked)).tolist()
+    by_rank = tuple(means[:k]) if labels is not None else ()
+    return Evaluation(
+        metric=metric.name,
+        k=k,
+        n_queries=len(asked),
+        n_pages=len(pages.urls),
+        precision=means[k - 1] if labels is not None else None,
+        r_precision=means[k] if labels is not None else None,
+        recall=means[2 * k],
+        n_candidates=means[2 * k + 1],
+        precision_by_rank=by_rank,
+        recall_by_rank=tuple(means[k + 1 : 2 * k + 1]),
+    )
+
+
+def measure_curve(segments: Sequence[Segment], config: IndexConfig, seed: int = 0) -> CurvePoints:
+    """Return the share of candidates among pairs of indexed shapes by similarity: the points over the S-curve."""
+    shapes = load_page_shapes(segments).shapes
+    family = make_family(config)
+    sample = draw_sample(family, shapes, _CURVE_QUERIES, seed)
+    met = meeting_pairs(band_keys(family.sign(shapes), config.n_bands), sample.queries)
+    return curve_points(sample.similarities, met)
+
+
+def choose_queries(
+    pages: PageShapes, labels: Mapping[str, str] | None, min_pages: int, n_queries: int | None, seed: int
+) -> list[int]:
+    """Return the numbers of the pages to ask with."""
+    asked = list(range(len(pages.urls)))
+    if labels is not None:
+        template = [labels.get(url) for url in pages.urls]
+        sizes = Counter(label for label in template if label is not None)
+        asked = [i for i, label in enumerate(template) if label is not None and sizes[label] >= min_pages]
     if not asked:
         raise ConfigError(f"no indexed page has a label shared by at least {min_pages} pages; do the URLs agree?")
     if n_queries is not None and n_queries < len(asked):
         asked = sorted(Random(seed).sample(asked, n_queries))
-    label_of = dict(zip(pages.page_ids, template, strict=True))
-    n_relevant = {i: sizes[str(template[i])] - 1 for i in asked}
-    totals, done = np.zeros(4), 0
-    for n_wanted, some in _group_by(asked, lambda i: max(k, n_relevant[i])):
-        options = SearchOptions(n_wanted, metric.name, with_self=False)
-        answers = search_many(segments, (_query_of(pages, i, config) for i in some), options)
-        for i, (_, answer) in zip(some, answers, strict=True):
-            found = [label_of[match.page_id] == template[i] for match in answer.matches]
-            recall = _recall(answer, _exact_scores(pages, i, metric), metric, k)
-            totals += _share(found, min(k, n_relevant[i])), _share(found, n_relevant[i]), recall, answer.n_candidates
-            done += 1
-            on_query(done, len(asked))
-    return Evaluation(metric.name, k, len(asked), len(pages.urls), *(totals / len(asked)).tolist())
+    return asked
+
+
+class _Judge:
+    """Says which answers have the template of the query."""
+
+    def __init__(self, pages: PageShapes, labels: Mapping[str, str] | None, k: int) -> None:
+        self._template = [labels.get(url) if labels is not None else None for url in pages.urls]
+        self._label_of = dict(zip(pages.page_ids, self._template, strict=True))
+        self._sizes = Counter(label for label in self._template if label is not None)
+        self._k = k
+
+    def _n_relevant(self, page: int) -> int:
+        label = self._template[page]
+        return self._sizes[label] - 1 if label is not None else 0
+
+    def n_wanted(self, page: int) -> int:
+        """Return how many answers to a page are looked at."""
+        return max(self._k, self._n_relevant(page))
+
+    def precisions(self, page: int, answer: SegmentAnswer) -> tuple[list[float], float]:
+        """Return the precision of the first 1, 2, ... k answers, and of as many as are relevant."""
+        found = [self._label_of[match.page_id] == self._template[page] for match in answer.matches]
+        n_relevant = self._n_relevant(page)
+        return [_share(found, min(rank, n_relevant)) for rank in range(1, self._k + 1)], _share(found, n_relevant)
 
 
 def _group_by(items: Sequence[int], key: Callable[[int], int]) -> Iterator[tuple[int, list[int]]]:
@@ -119,30 +182,15 @@ def _group_by(items: Sequence[int], key: Callable[[int], int]) -> Iterator[tuple
     return ((value, list(group)) for value, group in groupby(sorted(items, key=key), key))
 
 
-def _query_of(pages: PageShapes, i: int, config: IndexConfig) -> QueryPage:
-    return make_query(pages.page_ids[i], pages.shapes.take(pages.shape_of[[i]]), config, page_id=pages.page_ids[i])
-
-
-def load_page_shapes(segments: Iterable[Segment]) -> PageShapes:
-    """Read all pages and vectors of an index."""
-    urls: list[str] = []
-    page_ids: list[str] = []
-    shape_of, lengths, branches, counts = [], [], [], []
-    n_shapes = 0
-    for segment in segments:
-        rows = segment.live_rows()
-        batch = read_vectors(segment, np.arange(segment.summary.n_shapes, dtype=np.int64))
-        urls += segment.read_pages(rows, ["url"]).column("url").to_pylist()
-        page_ids += segment.page_ids(segment.page_origins(rows))
-        shape_of.append(segment.page_shapes[rows] + n_shapes)
-        lengths.append(np.diff(batch.indptr))
-        branches.append(batch.branches)
-        counts.append(batch.counts)
-        n_shapes += len(batch)
-    if not urls:
-        raise ConfigError("the index holds no page to ask for")
-    vectors = ShapeBatch(offsets_of(np.concatenate(lengths)), np.concatenate(branches), np.concatenate(counts))
-    return PageShapes(urls, page_ids, np.concatenate(shape_of), vectors)
+def _queries(pages: PageShapes, asked: Sequence[int], config: IndexConfig) -> Iterator[QueryPage]:
+    """Yield pages of the index as queries, each distinct shape signed once."""
+    distinct, place = np.unique(pages.shape_of[asked], return_inverse=True)
+    signatures = make_family(config).sign(pages.shapes.take(distinct))
+    keys = band_keys(signatures, config.n_bands)
+    for page, i in zip(asked, place.tolist(), strict=True):
+        page_id = pages.page_ids[page]
+        shape = pages.shapes.take(distinct[[i]])
+        yield QueryPage(page_id, shape, signatures[i], keys[i], page_id=page_id, url=pages.urls[page])
 
 
 def read_labels(path: str, url_column: str = "url", label_column: str = "template") -> dict[str, str]:
@@ -158,21 +206,14 @@ def read_labels(path: str, url_column: str = "url", label_column: str = "templat
         raise ConfigError(f"cannot read the labels: {error}") from None
 
 
-def _exact_scores(pages: PageShapes, i: int, metric: Metric) -> FloatArray:
-    """Compare one page with all others. Shape (n_pages - 1,), float64."""
-    query = pages.shapes.take(pages.shape_of[[i]])
-    scores = metric.scores(measure_overlap(query, pages.shapes))[pages.shape_of]
-    return np.delete(scores, i)
-
-
-def _recall(answer: SegmentAnswer, exact: FloatArray, metric: Metric, k: int) -> float:
-    n_best = min(k, len(exact))
-    if not n_best:
-        return 1.0
+def _recalls(answer: SegmentAnswer, exact: FloatArray, metric: Metric, k: int) -> list[float]:
+    """Return the share of the exact first 1, 2, ... k that was found; `exact` are their scores."""
+    if not len(exact):
+        return [1.0] * k
     sign = 1.0 if metric.is_distance else -1.0
-    bound = sign * float(np.partition(sign * exact, n_best - 1)[n_best - 1])
-    good = [sign * match.score <= sign * bound for match in answer.matches[:n_best]]
-    return sum(good) / n_best
+    keys = np.array([sign * match.score for match in answer.matches[: len(exact)]])
+    ranks = np.minimum(np.arange(1, k + 1), len(exact))
+    return [float(np.count_nonzero(keys[:rank] <= sign * exact[rank - 1]) / rank) for rank in ranks.tolist()]
 
 
 def _share(found: Sequence[bool], n: int) -> float:

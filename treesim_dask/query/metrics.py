@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
 from treesim_dask.kernels import kernel
 from treesim_dask.types import FloatArray, Int64Array, ShapeBatch, UInt32Array
@@ -220,6 +221,22 @@ def find_metric(name: str) -> Metric:
     if name not in METRICS:
         raise ConfigError(f"metric must be one of {', '.join(METRICS)}, got {name!r}")
     return METRICS[name]
+
+
+def check_metric(metric: Metric, config: IndexConfig) -> None:
+    """Refuse a metric that means nothing for what an index counts.
+
+    Examples
+    --------
+    >>> check_metric(find_metric("bdist"), IndexConfig(feature="paths"))
+    Traceback (most recent call last):
+    treesim_dask.errors.ConfigError: metric bdist is a bound of the tree edit distance for binary branches only, ...
+    """
+    if metric.name == "bdist" and config.feature != "branches":
+        raise ConfigError(
+            f"metric bdist is a bound of the tree edit distance for binary branches only, the index counts "
+            f"{config.feature}; use {', '.join(name for name in METRICS if name != 'bdist')}"
+        )
 
 
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
