@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
 from tests.crawl_archives import CONTENT_ENCODINGS, chunked
 from treesim_dask.crawl.bodies import BodyTooLong, join_chunks, undo_content_encoding, undo_transfer_encoding
@@ -65,6 +66,13 @@ def test_japanese_in_seven_bits_is_decoded_by_its_meta_element() -> None:
 def test_ascii_compatible_bytes_pass_as_they_are(codec: str) -> None:
     body = f"<meta charset={codec}><p>".encode() + bytes(range(0x80, 0x100))
     assert to_parser_bytes(body, f"text/html; charset={codec}") is body
+
+
+@pytest.mark.parametrize("content_type", ["", "text/html; charset=utf-8"])
+def test_a_page_with_a_byte_order_mark_is_the_page_without(content_type: str) -> None:
+    page = b"<!DOCTYPE html><html lang=en><head><title>t</title></head><body><p>one</body></html>"
+    marked = to_parser_bytes(b"\xef\xbb\xbf" + page, content_type)
+    assert LexborHTMLParser(marked).html == LexborHTMLParser(page).html
 
 
 @pytest.mark.parametrize("content_type", ["text/html; charset=utf-16", "text/html; charset=ucs-2"])

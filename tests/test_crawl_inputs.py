@@ -14,6 +14,7 @@ from tests.crawl_archives import PAGE, build_archive, http_response, warc_record
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
 from treesim_dask.crawl.inputs import find_sources
+from treesim_dask.crawl.lists import read_list
 from treesim_dask.crawl.pages import read_pages
 from treesim_dask.errors import ConfigError, SourceError
 from treesim_dask.types import SkippedLog, Source
@@ -72,6 +73,25 @@ class TestArchives:
         assert names(find_sources([str(crawl / "list.txt")]), crawl) == ["a.warc.gz", "b.warc"]
         urls = [source.url for source in find_sources([str(crawl / "list.paths.gz")])]
         assert urls == [f"{crawl}/b.warc", "https://data.commoncrawl.org/crawl-data/CC-MAIN-2026-42/x.warc.gz"]
+
+    def test_a_list_of_several_gzip_members_is_read_to_its_end(self, crawl: Path) -> None:
+        members = gzip.compress(b"a.warc.gz\n") + gzip.compress(b"") + gzip.compress(b"b.warc\n")
+        (crawl / "list.paths.gz").write_bytes(members + bytes(512))
+        assert names(find_sources([str(crawl / "list.paths.gz")]), crawl) == ["a.warc.gz", "b.warc"]
+
+    @pytest.mark.parametrize("ending", [b"", b"garbage"])
+    def test_a_list_that_is_cut_or_damaged_is_an_error(self, crawl: Path, ending: bytes) -> None:
+        members = gzip.compress(b"a.warc.gz\n") + gzip.compress(b"b.warc\n")
+        (crawl / "list.paths.gz").write_bytes(members + ending if ending else members[:-3])
+        with pytest.raises(SourceError, match=r"list\.paths\.gz (breaks off|is damaged)"):
+            find_sources([str(crawl / "list.paths.gz")])
+
+    def test_a_list_that_unpacks_to_too_much_is_an_error(self, tmp_path: Path) -> None:
+        path = tmp_path / "bomb.paths.gz"
+        path.write_bytes(gzip.compress(b"a" * 900) * 2)
+        assert read_list(str(path), 1800) == "a" * 1800
+        with pytest.raises(SourceError, match="more than 1799 bytes"):
+            read_list(str(path), 1799)
 
     def test_limit_and_sample(self, crawl: Path) -> None:
         everything = find_sources([str(crawl)])

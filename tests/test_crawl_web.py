@@ -49,6 +49,12 @@ def count_pages(url: str, **options: Any) -> int:
     return n_pages
 
 
+def read_all(source: Source, **options: Any) -> tuple[list[bytes], SkippedLog]:
+    skipped = SkippedLog()
+    batches = read_pages(source, PageFilter(), skipped, storage_options={**OPTIONS, **options})
+    return [html for batch in batches for html in batch.html], skipped
+
+
 class TestStreaming:
     def test_one_request_reads_a_file(self, site: Site, archive: bytes) -> None:
         site.files["/a.warc.gz"] = archive
@@ -114,6 +120,37 @@ class TestStreaming:
         [source] = find_sources(["memory://crawl/"])
         assert source.size == len(archive)
         assert sum(map(len, read_pages(source, PageFilter(), SkippedLog()))) == 100
+
+
+class TestTrouble:
+    """What may pass is an error, so that the source is read again; what is not there is left out and counted."""
+
+    @pytest.mark.parametrize("status", [403, 503])
+    def test_a_refused_page_of_an_extract_is_an_error(self, site: Site, archive: bytes, status: int) -> None:
+        site.files["/a.warc.gz"] = archive
+        site.statuses["/a.warc.gz"] = [status] * 10
+        with pytest.raises(SourceError, match=f"answered {status}"):
+            read_all(Source("x", "extract", (f"{site.url}/a.warc.gz", "0+100")))
+
+    @pytest.mark.parametrize("status", [403, 503])
+    def test_a_refused_html_file_is_an_error(self, site: Site, status: int) -> None:
+        site.statuses["/a.html"] = [status] * 10
+        with pytest.raises(SourceError, match=f"answered {status}"):
+            read_all(Source("x", "html", (f"{site.url}/a.html",)))
+
+    def test_silence_is_an_error(self, site: Site) -> None:
+        site.stalls.add("/a.html")
+        with pytest.raises(SourceError, match="no answer"):
+            read_all(Source("x", "html", (f"{site.url}/a.html",)), timeout=0.2, retries=0)
+
+    def test_what_is_not_there_is_left_out(self, site: Site) -> None:
+        record = gzip.compress(warc_record(http_response()), mtime=0)
+        site.files |= {"/a.warc.gz": record, "/a.html": PAGE}
+        places = (f"0+{len(record)}", "1+20", "100000+20")
+        pages, skipped = read_all(Source("x", "extract", (f"{site.url}/a.warc.gz", *places)))
+        assert (pages, skipped.reason, skipped.offset) == ([PAGE], ["unreadable"] * 2, [1, 100000])
+        pages, skipped = read_all(Source("x", "html", (f"{site.url}/a.html", f"{site.url}/gone.html")))
+        assert (pages, skipped.reason) == ([PAGE], ["unreadable"])
 
 
 class TestInputs:

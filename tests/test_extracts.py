@@ -86,6 +86,20 @@ def test_what_is_no_extract_is_refused(tmp_path, text):
         resolve_inputs([str(tmp_path / "some.cdxj")])
 
 
+@pytest.mark.parametrize("place", [(-1, 9), (0, 0), (0, -5), (0, 2**40)])
+def test_an_impossible_place_is_refused(tmp_path, place):
+    path = write_extract(tmp_path / "some.cdxj", [{"filename": "a.warc.gz", "offset": place[0], "length": place[1]}])
+    with pytest.raises(SourceError, match=r"line 1 .*expected an offset of 0 or more"):
+        resolve_inputs([str(path)])
+
+
+def test_a_cut_extract_is_refused(tmp_path):
+    path = write_extract(tmp_path / "some.cdxj.gz", [{"filename": "a.warc.gz", "offset": 0, "length": 9}])
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(SourceError, match="breaks off"):
+        resolve_inputs([str(path)])
+
+
 def test_a_table_without_places_is_refused(tmp_path):
     pq.write_table(pa.table({"url": ["a"]}), tmp_path / "some.parquet")
     with pytest.raises(SourceError, match="warc_record_offset"):

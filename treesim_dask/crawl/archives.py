@@ -62,6 +62,10 @@ class Response:
     body: bytes | None
 
 
+class NoArchive(SourceError):
+    """Bytes that hold not one WARC record."""
+
+
 class _BrokenRecord(Exception):
     """What was read is no WARC record."""
 
@@ -250,8 +254,8 @@ def _open_archive(raw: ByteStream) -> MemberStream:
     return members
 
 
-def _no_archive(url: str, what: str) -> SourceError:
-    return SourceError(f"{url} {what}: give archives of web pages, or HTML files")
+def _no_archive(url: str, what: str) -> NoArchive:
+    return NoArchive(f"{url} {what}: give archives of web pages, or HTML files")
 
 
 def _response(offset: int, length: int, url: str, date: str, digest: str | None, http: HttpResponse) -> Response:

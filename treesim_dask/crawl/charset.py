@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+_UTF8_BOM = b"\xef\xbb\xbf"
 _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (b"\xff\xfe\x00\x00", "utf-32-le"),
     (b"\x00\x00\xfe\xff", "utf-32-be"),
@@ -75,7 +76,7 @@ def to_parser_bytes(html: bytes, content_type: str = "") -> bytes:
     """
     encoding = find_encoding(html, content_type)
     if encoding is None:
-        return html
+        return html.removeprefix(_UTF8_BOM)  # a parser given bytes takes it for text, and the doctype comes too late
     return html.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,8 +17,8 @@ from urllib.parse import urljoin
 
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.crawl.listing import normalise
-from treesim_dask.crawl.sniffing import GZIP_MAGIC
-from treesim_dask.crawl.streams import is_local, read_range
+from treesim_dask.crawl.lists import read_list
+from treesim_dask.crawl.streams import is_local
 from treesim_dask.errors import SourceError
 from treesim_dask.types import Source
 
@@ -27,6 +26,7 @@ Place = tuple[str, int, int]  # file, offset, length
 
 _CDXJ_NAME = re.compile(r"\.(cdxj?|jsonl)(\.gz)?$", re.IGNORECASE)
 _MOST_BYTES = 2**30
+_MOST_RECORD_BYTES = 2**30  # far above what crawlers keep of a page
 
 
 def is_cdxj(url: str) -> bool:
@@ -42,34 +42,25 @@ def is_cdxj(url: str) -> bool:
 
 def read_cdxj(url: str, storage_options: Mapping[str, Any] | None = None) -> Iterator[Place]:
     """Yield the places that an extract names, one a line."""
-    data, _ = read_range(url, 0, _MOST_BYTES, storage_options)
-    if data.startswith(GZIP_MAGIC):
-        data = _gunzip_members(data)
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+    for number, line in enumerate(read_list(url, _MOST_BYTES, storage_options).splitlines(), 1):
         if line.strip() and not line.startswith(("#", "!")):
             yield _read_line(line, f"line {number} of {url}")
-
-
-def _gunzip_members(data: bytes) -> bytes:
-    parts = []
-    while data.startswith(GZIP_MAGIC):
-        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        try:
-            parts.append(member.decompress(data))
-        except zlib.error as error:
-            raise SourceError(f"the extract is damaged: {error}; fetch it again") from None
-        data = member.unused_data
-    return b"".join(parts)
 
 
 def _read_line(line: str, where: str) -> Place:
     try:
         values = json.loads(line[line.index("{") :])
-        return str(values["filename"]), int(values["offset"]), int(values["length"])
+        filename, offset, length = str(values["filename"]), int(values["offset"]), int(values["length"])
     except (ValueError, KeyError, TypeError):
         raise SourceError(
             f"{where} is not CDXJ: expected a JSON object with filename, offset and length, got {line[:100]!r}"
         ) from None
+    if offset < 0 or not 0 < length <= _MOST_RECORD_BYTES:
+        raise SourceError(
+            f"{where} names {length} bytes at offset {offset}: expected an offset of 0 or more and a length from 1 to"
+            f" {_MOST_RECORD_BYTES}"
+        )
+    return filename, offset, length
 
 
 def make_extract_sources(

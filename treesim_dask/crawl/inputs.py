@@ -18,6 +18,7 @@ from typing import Any, Literal
 from urllib.parse import urljoin
 
 from treesim_dask.crawl.listing import FoundFile, kind_by_name, list_files, normalise
+from treesim_dask.crawl.lists import read_list
 from treesim_dask.crawl.sniffing import (
     GZIP_MAGIC,
     RECORD_START_INSIDE,
@@ -122,7 +123,7 @@ def _kind_of(url: str, head: bytes) -> Literal["archive", "html", "list"]:
         raise SourceError(f"{url} is empty (0 bytes): {_EXPECTED}")
     if foreign := name_foreign_format(head):
         raise SourceError(f"{url} is a {foreign} file: unpack it first; {_EXPECTED}")
-    content = _gunzip(head, len(head) * 8) if head.startswith(GZIP_MAGIC) else head
+    content = _gunzip_head(head, len(head) * 8) if head.startswith(GZIP_MAGIC) else head
     if begins_record(content) or head.startswith((ZSTD_MAGIC, ZSTD_DICTIONARY_MAGIC)):
         return "archive"
     if name == "archive" and (RECORD_START_INSIDE.search(content) or (content is not head and not content)):
@@ -134,7 +135,8 @@ def _kind_of(url: str, head: bytes) -> Literal["archive", "html", "list"]:
     raise SourceError(f"{url} is neither WARC nor ARC nor HTML: {_EXPECTED}")
 
 
-def _gunzip(data: bytes, max_bytes: int) -> bytes:
+def _gunzip_head(data: bytes, max_bytes: int) -> bytes:
+    """Return what the first bytes of a file begin with, unpacked."""
     try:
         return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(data, max_bytes)
     except zlib.error:
@@ -152,8 +154,7 @@ def _read_crawl(crawl_id: str, storage_options: Mapping[str, Any] | None, base_u
 
 def _read_list(url: str, storage_options: Mapping[str, Any] | None, base_url: str) -> list[FoundFile]:
     """Return the files that a list names, one a line; empty lines and lines beginning with # do not count."""
-    data, _ = read_range(url, 0, _MAX_LIST_BYTES, _quick(storage_options))
-    text = (_gunzip(data, _MAX_LIST_BYTES) if data.startswith(GZIP_MAGIC) else data).decode("utf-8", "replace")
+    text = read_list(url, _MAX_LIST_BYTES, _quick(storage_options))
     lines = [line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#")]
     if not lines:
         raise SourceError(f"the list {url} names no file: write one path or URL a line")

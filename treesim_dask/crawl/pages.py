@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
-from treesim_dask.crawl.archives import ArchiveReader, Response
+from treesim_dask.crawl.archives import ArchiveReader, NoArchive, Response
 from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.crawl.extracts import places_of
 from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
-from treesim_dask.crawl.streams import ByteStream, open_stream, read_range, stream_bytes
+from treesim_dask.crawl.streams import ByteStream, MissingSource, open_stream, read_range, stream_bytes
 from treesim_dask.errors import PageError, SourceError
 from treesim_dask.types import PageBatch, SkippedLog, Source
 
@@ -201,13 +201,16 @@ def _read_archive(
 def _read_extract(
     source: Source, page_filter: PageFilter, skipped: SkippedLog, storage_options: Mapping[str, Any] | None
 ) -> Iterator[tuple[bytes, Page]]:
-    """Read single WARC records by range, some at a time, in the order of the file."""
+    """Read single WARC records by range, some at a time, in the order of the file.
+
+    A place without a response is left out. A server in trouble is an error: its pages are to be asked for again.
+    """
     warc, places = source.members[0], places_of(source)
 
     def fetch(place: tuple[int, int]) -> Response | None:
         try:
             return _response_at(warc, *place, storage_options)
-        except SourceError:
+        except (MissingSource, NoArchive):
             return None
 
     with ThreadPoolExecutor(_RANGES_AT_ONCE) as pool:
@@ -227,7 +230,7 @@ def _read_html_files(
     for url in source.members:
         try:
             body, _ = read_range(url, 0, page_filter.max_bytes + 1, storage_options)
-        except SourceError:
+        except MissingSource:
             skipped.add(reasons.UNREADABLE, url, 0)
             continue
         reason, html = judge_html_file(url, body, page_filter)
@@ -281,7 +284,7 @@ def _first_response(stream: ByteStream, offset: int) -> Response | None:
     """Return the response at the position of `stream`, if one begins there."""
     try:
         response = next(iter(ArchiveReader(stream, SkippedLog(), _max_content(PageFilter()))), None)
-    except SourceError:
+    except NoArchive:
         return None
     return response if response is not None and response.offset == offset else None
 

@@ -16,7 +16,7 @@ DAMAGED_HEADER = "damaged-header"  # no WARC or ARC header where one belongs
 WRONG_LENGTH = "wrong-length"  # Content-Length does not lead to the next WARC record
 TRUNCATED = "truncated"  # the file stops inside a WARC record
 DAMAGED_BODY = "damaged-body"  # the content encoding of a response does not decode
-UNREADABLE = "unreadable"  # a plain HTML file that disappeared or cannot be opened
+UNREADABLE = "unreadable"  # no such file, or no response at the place an extract names
 
 FILTER_REASONS = frozenset({STATUS, CONTENT_TYPE, HOST, URL_PATTERN, TOO_SHORT, TOO_LONG})
 DAMAGE_REASONS = frozenset({DAMAGED_COMPRESSION, DAMAGED_HEADER, WRONG_LENGTH, TRUNCATED, DAMAGED_BODY, UNREADABLE})

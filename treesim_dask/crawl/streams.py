@@ -27,9 +27,14 @@ from treesim_dask.errors import SourceError, TransferError
 CHUNK_BYTES = 2**20
 DEFAULT_RETRIES = 5  # waits of about 0.5, 1, 2, 4 and 8 seconds
 _FIRST_WAIT = 0.5
+_MISSING_STATUSES = {404, 410, 416}  # 416: the file ends before the bytes asked for
 _LONGEST_WAIT = 300.0  # that a server may ask for
 _GENERIC_BLOCK_BYTES = 16 * 2**20  # other file systems read in ranges: make them few
 _COMMON_CRAWL_HINT = "s3://commoncrawl/ refuses anonymous reads: use https://data.commoncrawl.org/ or S3 credentials"
+
+
+class MissingSource(SourceError):
+    """There is nothing at that place, now or later; any other failure to read may pass."""
 
 
 class Connection(Protocol):
@@ -159,7 +164,8 @@ class ByteStream:
         self._n_failures += 1
         if not failure.is_temporary or self._n_failures > self._n_retries:
             tried = f" (tried {self._n_failures} times)" if self._n_failures > 1 else ""
-            raise SourceError(f"{failure}{tried}") from failure
+            refusal = MissingSource if failure.status in _MISSING_STATUSES else SourceError
+            raise refusal(f"{failure}{tried}") from failure
         wait = _FIRST_WAIT * 2 ** (self._n_failures - 1) * random.uniform(0.75, 1.25)  # not all workers at once
         time.sleep(max(wait, min(failure.retry_after, _LONGEST_WAIT)))
 
@@ -245,9 +251,9 @@ def explain_failure(url: str, error: BaseException) -> SourceError:
         return SourceError(f"cannot read {url}: {detail}: {_COMMON_CRAWL_HINT}")
     match error:
         case FileNotFoundError():
-            return SourceError(f"no such file: {url}: check the spelling")
+            return MissingSource(f"no such file: {url}: check the spelling")
         case IsADirectoryError():
-            return SourceError(f"{url} is a folder, expected a file")
+            return MissingSource(f"{url} is a folder, expected a file")
         case PermissionError():
             return SourceError(f"no permission to read {url}: {detail}: check its access rights or pass credentials")
         case TimeoutError():
@@ -329,7 +335,9 @@ def _open_s3(fs: Any, path: str, url: str, position: int, end: int | None) -> Co
     try:
         answer = sync(fs.loop, fs._call_s3, "get_object", Bucket=bucket, Key=key, **options)
     except Exception as error:  # botocore's errors have no common base with OSError
-        if position == 0 and isinstance(error, OSError) and error.errno == errno.EINVAL:  # no byte 0: an empty object
-            return _FileConnection(BytesIO(), url, 0, 0)
+        if isinstance(error, OSError) and error.errno == errno.EINVAL:  # no such byte
+            if position == 0:  # an empty object
+                return _FileConnection(BytesIO(), url, 0, 0)
+            raise MissingSource(f"{url} ends before byte {position}: check the offset") from error
         raise explain_failure(url, error) from error
     return _S3Connection(fs, answer, url)
