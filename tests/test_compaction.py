@@ -4,11 +4,13 @@ from pathlib import Path
 import pytest
 from indexes import all_pages, brute_force, found, query_of, random_sources, write_index, write_source
 
+from treesim_dask import dataflow
 from treesim_dask.api import open_index
 from treesim_dask.builder import _pending_sources
 from treesim_dask.compactor import compact
 from treesim_dask.config import PageFilter
-from treesim_dask.errors import ConfigError
+from treesim_dask.errors import ConfigError, IndexFormatError
+from treesim_dask.index import compaction
 from treesim_dask.index.deletion import delete_pages, delete_sources
 from treesim_dask.index.live import live_sources
 from treesim_dask.index.segment import segment_id_of
@@ -207,6 +209,47 @@ def test_a_compaction_killed_anywhere_is_finished_by_the_next(store, monkeypatch
     compact(store.url, shapes_per_part=40)
     assert_index_is(store, PAGES)
     assert open_index(store.url).check() == []
+
+
+@pytest.mark.parametrize("n", [14, 26])
+@pytest.mark.parametrize("constant", [None, "PAGES_PER_PART", "ROWS_PER_CELL", "ROWS_PER_BAND_FILE"])
+def test_a_compaction_resumed_with_other_parameters_starts_anew(store, monkeypatch, n, constant):
+    with monkeypatch.context() as patch:
+        if constant:
+            patch.setattr(compaction, constant, 30)
+        kill_at(patch, n)
+        with pytest.raises(Killed):
+            compact(store.url, shapes_per_part=40)
+    compact(store.url, shapes_per_part=40 if constant else 17)
+    assert_index_is(store, PAGES)
+    assert open_index(store.url).check() == []
+
+
+def test_many_bucket_ranges_page_parts_and_band_files_answer_alike(store, monkeypatch):
+    expected = answers(store)
+    monkeypatch.setattr(compaction, "ROWS_PER_CELL", 7)
+    monkeypatch.setattr(compaction, "PAGES_PER_PART", 60)
+    monkeypatch.setattr(compaction, "ROWS_PER_BAND_FILE", 50)
+    compact(store.url)
+    assert answers(store) == expected
+    assert_index_is(store, PAGES)
+    (segment,) = open_index(store.url).segments
+    assert len(segment.summary.compaction["parts"]) > 1 < segment.summary.compaction["n_band_files"]
+    rows = [(band, int(b)) for band, buckets, _ in segment.read_bands() for b in buckets]
+    assert rows == sorted(rows)
+    assert len(rows) == segment.summary.n_shapes * 6
+
+
+def test_parts_that_double_pages_are_not_published(store, monkeypatch):
+    publish = compaction.publish
+
+    def publish_twice(plan, parts, bands):
+        return publish(plan, [*parts, parts[-1]], bands)
+
+    monkeypatch.setattr(dataflow, "publish", publish_twice)
+    with pytest.raises(IndexFormatError, match="expected 160 pages"):
+        compact(store.url)
+    assert_index_is(store, PAGES)
 
 
 def test_leftovers_of_a_killed_compaction_are_orphans(store, monkeypatch):

@@ -89,7 +89,7 @@ def compact(
     tombstones = list_tombstones(store)
     before = live_segments(store)
     plans = plan_compactions(before, config, max_pages, shapes_per_part)
-    remove_abandoned(store, [plan.work.compacted_id for plan in plans])
+    remove_abandoned(store, plans)
     n_pages = sum(segment.summary.n_pages for plan in plans for segment in plan.segments)
     with ExitStack() as stack:
         is_asked_for = any(option is not None for option in (workers, scheduler, scheduler_file))

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from treesim_dask.config import IndexConfig
+from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.gathering import Range, write_lookup
 from treesim_dask.index.live import SOURCES, IndexedSource, origin_digests, read_sources
 from treesim_dask.index.manifest import to_json
@@ -28,6 +29,7 @@ SHAPES_PER_PART = 2**16  # about 150 MB of vectors, signatures and keys: what on
 PAGES_PER_PART = 2**19
 ROWS_PER_CELL = 2**21
 ROWS_PER_BAND_FILE = 2**22
+_VERSION = 1  # of the intermediate files: another one starts anew
 _MOST_DAMAGE = 20
 
 
@@ -71,9 +73,11 @@ def _is_compact(group: Sequence[Segment]) -> bool:
 def _plan(group: Sequence[Segment], config: IndexConfig, shapes_per_part: int) -> Plan:
     n_shapes = sum(segment.summary.n_shapes for segment in group)
     origins = {name for segment in group for name in segment.live_origins()}
+    compacted_id = _name_of(group)
     work = Work(
         group[0].store,
-        _name_of(group),
+        compacted_id,
+        f"{compacted_id}-{_parameters_digest(shapes_per_part)}",
         tuple(sorted(origins)),
         config.n_hashes,
         config.n_bands,
@@ -91,6 +95,12 @@ def _name_of(group: Sequence[Segment]) -> str:
         content.update(f"{segment.segment_id} {segment.digest} ".encode())
         content.update(segment.deletions.origins.tobytes() + b" " + segment.deletions.whole.tobytes())
     return COMPACTED_PREFIX + content.hexdigest()[:16]
+
+
+def _parameters_digest(shapes_per_part: int) -> str:
+    """Digest what decides how the work is cut: steps made with other values do not fit together."""
+    values = (_VERSION, shapes_per_part, PAGES_PER_PART, ROWS_PER_CELL, ROWS_PER_BAND_FILE)
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:8]
 
 
 def _units_of(segment: Segment) -> list[Unit]:
@@ -122,6 +132,7 @@ def publish(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[dict[st
     """Write the rest of the new segment and, with its summary, put it in the place of the old ones."""
     work, store = plan.work, plan.work.store
     folder = f"{SEGMENTS}/{work.compacted_id}"
+    _check_totals(plan, parts, bands)
     sources = _sources(plan)
     with work.scratch() as scratch:
         (scratch / LOOKUP).parent.mkdir()
@@ -140,23 +151,39 @@ def publish(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[dict[st
     return summary
 
 
+def _check_totals(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[dict[str, Any]]) -> None:
+    """Refuse to publish anything but all pages that are left, each once, and all bands of their shapes."""
+    n_left = sum(len(segment.live_rows()) for segment in plan.segments)
+    n_pages = sum(part["n_pages"] for part in parts)
+    n_shapes = sum(part["n_shapes"] for part in parts)
+    n_band_rows = sum(row[-1] for result in bands for row in result["lookup"])
+    if n_pages != n_left or n_band_rows != n_shapes * plan.work.n_bands:
+        raise IndexFormatError(
+            f"the compaction has {n_pages} pages and {n_band_rows} band rows of {n_shapes} shapes, expected {n_left} "
+            f"pages and {plan.work.n_bands} band rows a shape; the index is as it was: run "
+            f"check --repair on {plan.work.store.url}, then compact again"
+        )
+
+
 def remove_replaced(store: Store, segments: Sequence[Segment]) -> None:
     """Remove segments that are no longer live."""
     for segment in segments:
         store.remove(f"{SEGMENTS}/{segment.segment_id}")
 
 
-def remove_abandoned(store: Store, current: Sequence[str] = ()) -> None:
+def remove_abandoned(store: Store, current: Sequence[Plan] = ()) -> None:
     """Remove what compactions left unfinished, other than the current ones."""
-    for name in store.list_names(STAGING):
-        if name.startswith(COMPACTED_PREFIX) and not name.startswith(tuple(current)):
+    staged = {plan.work.compacted_id: plan.work.staging_id for plan in current}
+    names = store.list_names(STAGING)
+    for name in names:
+        if name.startswith(COMPACTED_PREFIX) and not name.startswith(tuple(staged.values())):
             store.remove(f"{STAGING}/{name}")
     for name in store.list_names(SEGMENTS):
         is_published = store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")
-        if name.startswith(COMPACTED_PREFIX) and name not in current and not is_published:
+        is_current = staged.get(name) in names  # else its parts were made with other parameters
+        if name.startswith(COMPACTED_PREFIX) and not is_current and not is_published:
             store.remove(f"{SEGMENTS}/{name}")
-    if store.exists(STAGING) and not store.list_names(STAGING):
-        store.remove(STAGING)
+    store.remove_if_empty(STAGING)
 
 
 def _sources(plan: Plan) -> dict[str, tuple[str, IndexedSource]]:

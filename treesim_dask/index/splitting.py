@@ -57,6 +57,9 @@ class Work:
         Where the index lies.
     compacted_id
         The segment to be.
+    staging_id
+        The folder of what is not finished. Its name tells the parameters of the compaction: what was made with others
+        is never taken up.
     origins
         The names of the segments its pages were first written to, sorted.
     n_hashes, n_bands, n_ranges
@@ -69,6 +72,7 @@ class Work:
 
     store: Store
     compacted_id: str
+    staging_id: str
     origins: tuple[str, ...]
     n_hashes: int
     n_bands: int
@@ -78,7 +82,7 @@ class Work:
 
     def staged(self, name: str) -> str:
         """Return the name of an intermediate file, relative to the index."""
-        return f"{STAGING}/{self.compacted_id}/{name}"
+        return f"{STAGING}/{self.staging_id}/{name}"
 
     def finished(self, step: str) -> dict[str, Any] | None:
         """Return what a step gave if it was carried out already, by this run or an interrupted one."""
@@ -93,7 +97,7 @@ class Work:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """Give a local folder for the duration of the block."""
-        folder = self.store.make_staging(f"{self.compacted_id}-scratch")
+        folder = self.store.make_staging(f"{self.staging_id}-scratch")
         try:
             with storage_errors(self.store.url):
                 yield folder
