@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL, find_sources
+from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.crawl.streams import is_local, read_range
 from treesim_dask.dataflow import BuildJob, index_source
 from treesim_dask.errors import ConfigError, SourceError
 from treesim_dask.index.segment import SegmentSummary
+from treesim_dask.inputs import resolve_inputs
 from treesim_dask.types import Source
 
 _LEAST_DOUBT = 0.05  # of a figure, even where all samples agree
@@ -136,7 +137,7 @@ def make_plan(
             raise ConfigError(f"{name} must be at least 1, got {value}")
     config, page_filter = config or IndexConfig(), page_filter or PageFilter()
     options = dict(storage_options or {})
-    found = find_sources(
+    found = resolve_inputs(
         [inputs] if isinstance(inputs, str) else inputs,
         limit=limit,
         storage_options=storage_options,
