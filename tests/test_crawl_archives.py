@@ -29,6 +29,7 @@ from tests.crawl_archives import (
 )
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
+from treesim_dask.crawl.inputs import find_sources
 from treesim_dask.crawl.pages import parse_date, read_page_at, read_pages
 from treesim_dask.errors import PageError, SourceError
 from treesim_dask.types import PageBatch, SkippedLog, Source
@@ -359,6 +360,40 @@ class TestReadPageAt:
         assert (page.html, page.url, page.length, page.date) == ([PAGE], [str(path)], [len(PAGE)], [None])
         assert page.digest[0] is not None
         assert page.digest[0].startswith("sha1:")
+
+    @pytest.mark.parametrize("name", ["a.html", "b.htm"])
+    @pytest.mark.parametrize("html", [PAGE, b"text first, <p>then a tag", b"<p>" + b"x" * 100])
+    def test_html_files_come_back_as_indexed(self, tmp_path: Path, name: str, html: bytes) -> None:
+        (tmp_path / name).write_bytes(html)
+        [source] = find_sources([str(tmp_path)])
+        [batch] = read_pages(source, EVERYTHING, SkippedLog())
+        for length in (batch.length[0], None):
+            assert read_page_at(batch.warc[0], batch.offset[0], length) == batch
+
+    def test_pages_packed_with_a_dictionary_come_back_as_indexed(self, tmp_path: Path) -> None:
+        dictionary = zstandard.ZstdCompressionDict(warc_record(http_response()))
+        frame = b"\x5d\x2a\x4d\x18" + len(dictionary.as_bytes()).to_bytes(4, "little") + dictionary.as_bytes()
+        stored = zstandard.ZstdCompressor(dict_data=dictionary).compress(warc_record(http_response()))
+        path = tmp_path / "a.warc.zst"
+        path.write_bytes(frame + stored * 2)
+        pages, _ = read(path)
+        assert pages.offset == [len(frame), len(frame) + len(stored)]
+        for offset, length in zip(pages.offset, pages.length, strict=True):
+            for known_length in (length, None):
+                one = read_page_at(str(path), offset, known_length)
+                assert (one.html, one.offset, one.length) == ([PAGE], [offset], [length])
+
+    @pytest.mark.parametrize("file_format", FORMATS)
+    def test_a_page_longer_than_the_default_limit_comes_back(self, tmp_path: Path, file_format: str) -> None:
+        html = PAGE + b"<p>" * (PageFilter().max_bytes // 3 + 1)
+        body = CONTENT_ENCODINGS["gzip"](html)
+        records = [warc_record(http_response(body, Content_Encoding="gzip")), warc_record(http_response(html))]
+        path = tmp_path / "long.warc"
+        path.write_bytes(build_archive(records, file_format).data)
+        pages, _ = read(path, PageFilter(max_bytes=2 * len(html)))
+        assert pages.html == [html, html]
+        for offset, length in zip(pages.offset, pages.length, strict=True):
+            assert read_page_at(str(path), offset, length).html == [html]
 
     def test_no_page_there(self, tmp_path: Path) -> None:
         path = tmp_path / "a.warc.gz"

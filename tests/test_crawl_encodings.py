@@ -77,9 +77,14 @@ def test_a_page_with_a_byte_order_mark_is_the_page_without(content_type: str) ->
 
 @pytest.mark.parametrize("content_type", ["text/html; charset=utf-16", "text/html; charset=ucs-2"])
 def test_a_declaration_the_bytes_contradict_does_not_count(content_type: str) -> None:
-    body = b"<meta charset=utf-16><p>plain"
-    assert to_parser_bytes(body, content_type) is body
-    assert to_parser_bytes(body) is body
+    for body in (b"<meta charset=utf-16><p>plain", b"<meta charset=utf-16><p>one stray \x00 byte" + b" text" * 20):
+        assert to_parser_bytes(body, content_type) is body
+        assert to_parser_bytes(body) is body
+
+
+def test_a_declared_wide_encoding_counts_when_the_page_begins_with_text() -> None:
+    html = "世界 <p class='x'>Grüße</p> <p>世界</p>"
+    assert to_parser_bytes(html.encode("utf-16-le"), "text/html; charset=utf-16") == html.encode()
 
 
 @given(

@@ -12,12 +12,14 @@ import pytest
 
 from tests.crawl_archives import CONTENT_ENCODINGS, PAGE, build_archive, http_response, warc_record
 from tests.crawl_server import Site, serve
-from treesim_dask.config import PageFilter
+from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl import streams
 from treesim_dask.crawl.fetch import fetch_page
 from treesim_dask.crawl.inputs import find_sources
 from treesim_dask.crawl.pages import read_page_at, read_pages
+from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import PageError, SourceError
+from treesim_dask.query.page import load_query
 from treesim_dask.types import SkippedLog, Source
 
 OPTIONS = {"retries": 3, "timeout": 5}
@@ -267,6 +269,18 @@ class TestFetch:
         site.breaks["/p"] = [10]
         with pytest.raises(PageError, match=r"connection to .* failed"):
             fetch_page(f"{site.url}/p")
+
+
+def test_a_query_is_decoded_once(site: Site, tmp_path: Path) -> None:
+    # the text of the page is itself tags in UTF-7: a second decoding would find elements in it
+    html = "<meta charset=utf-7><body><p>+ADw-ul+AD4APA-li+AD4-</p>"
+    body = html.encode("utf-7")
+    (tmp_path / "a.warc").write_bytes(warc_record(http_response(body)))
+    site.files["/p"] = body
+    site.headers["/p"] = {"Content-Type": "text/html"}
+    expected = shape_pages([html.encode()], IndexConfig()).counts.sum()
+    for page in (body, f"{site.url}/p", f"warc:{tmp_path}/a.warc#0"):
+        assert load_query(page, [], IndexConfig()).shape.counts.sum() == expected
 
 
 def test_nothing_is_left_open(tmp_path: Path) -> None:

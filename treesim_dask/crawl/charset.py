@@ -47,6 +47,7 @@ _NOT_ASCII = {
 _HEADER_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _META_BYTES = 2048
+_FEW_NULS = 10  # in UTF-16 tags alone make every tenth byte a NUL; in other text a stray one may occur
 _WIDE_ANGLE = {  # how a page without any mark begins: "<" with white space before it, one letter behind
     "utf-16-le": re.compile(rb"(?:[\t\n\r ]\x00)*<\x00[!?A-Za-z]\x00"),
     "utf-16-be": re.compile(rb"(?:\x00[\t\n\r ])*\x00<\x00[!?A-Za-z]"),
@@ -96,13 +97,12 @@ def find_encoding(html: bytes, content_type: str = "") -> str | None:
                 return codec
     declared = _HEADER_CHARSET.search(content_type)
     if declared:
-        return _checked(_NOT_ASCII.get(declared[1].lower()), head)
+        codec = _NOT_ASCII.get(declared[1].lower())
+        return codec if not _is_wide(codec) or head.count(0) * _FEW_NULS > len(head) else None
     in_meta = _META_CHARSET.search(head)
-    return _checked(_NOT_ASCII.get(in_meta[1].decode("ascii").lower()), head) if in_meta else None
+    codec = _NOT_ASCII.get(in_meta[1].decode("ascii").lower()) if in_meta else None
+    return None if _is_wide(codec) else codec  # a meta element that can be read as ASCII is not written in UTF-16
 
 
-def _checked(codec: str | None, head: bytes) -> str | None:
-    if codec is None:
-        return None
-    is_wide = codec.startswith(("utf-16", "utf-32"))
-    return codec if not is_wide or b"\x00" in head else None
+def _is_wide(codec: str | None) -> bool:
+    return codec is not None and codec.startswith(("utf-16", "utf-32"))

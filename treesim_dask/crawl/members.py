@@ -386,7 +386,7 @@ _Codec = tuple[tuple[bytes, ...], Callable[[], Decoder], Callable[[], Decoder]]
 
 
 def _codecs(raw: ByteStream, head: bytes) -> list[_Codec]:
-    dictionary = _read_dictionary(raw) if head.startswith(ZSTD_DICTIONARY_MAGIC) else None
+    dictionary = _read_dictionary(raw) if head.startswith((ZSTD_MAGIC, ZSTD_DICTIONARY_MAGIC)) else None
 
     def make_zstd() -> Decoder:
         return ZstdDecoder(dictionary)
@@ -398,8 +398,12 @@ def _codecs(raw: ByteStream, head: bytes) -> list[_Codec]:
 
 
 def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:
-    """Read the dictionary that a .warc.zst file may carry in a first, skippable frame, itself perhaps compressed."""
+    """Read the dictionary that a .warc.zst file may carry in its first, skippable frame, itself perhaps compressed."""
     start = raw.position
+    raw.seek(0)
+    if not bytes(raw.peek()[:4]).startswith(ZSTD_DICTIONARY_MAGIC):
+        raw.seek(start)
+        return None
     frame = MemberStream(raw, (), PlainDecoder)
     frame.open_member()
     length = int.from_bytes(frame.read(8)[4:], "little")

@@ -19,7 +19,14 @@ from treesim_dask.crawl.archives import ArchiveReader, NoArchive, Response
 from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.crawl.extracts import places_of
-from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
+from treesim_dask.crawl.listing import kind_by_name
+from treesim_dask.crawl.sniffing import (
+    ZSTD_DICTIONARY_MAGIC,
+    ZSTD_MAGIC,
+    begins_archive,
+    looks_binary,
+    looks_like_html,
+)
 from treesim_dask.crawl.streams import ByteStream, MissingSource, open_stream, read_range, stream_bytes
 from treesim_dask.errors import PageError, SourceError
 from treesim_dask.types import PageBatch, SkippedLog, Source
@@ -32,6 +39,8 @@ _GENERIC_TYPES = {
 }  # fmt: skip
 _MEDIA_TYPE_END = re.compile(r"[;,\s]")  # "text/html charset=utf-8" does occur
 _SNIFF_BYTES = 2048
+_HEAD_BYTES = 8192
+_EVERYTHING = PageFilter(min_bytes=0, max_bytes=2**40)  # what was indexed once is given back, whatever its length
 _USUAL_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _RANGES_AT_ONCE, _RANGES_AHEAD = 8, 64
 _DATE = re.compile(  # WARC 1.1 allows dates that stop at any level
@@ -111,19 +120,22 @@ def read_page_at(
     PageError
         There is no HTML page.
     """
-    everything = PageFilter(min_bytes=0)
     try:
-        response = _response_at(url, offset, length, storage_options)
+        body = _html_body(url, length, storage_options) if offset == 0 else None
+        if body is not None:
+            reason, html = judge_html_file(url, body, _EVERYTHING)
+            page = _html_page(url, body)
+        else:
+            response = _response_at(url, offset, length, storage_options, _max_content(_EVERYTHING))
+            if response is None:
+                raise PageError(f"no HTTP response at offset {offset} of {url}: give the offset of a WARC record")
+            reason, html = judge_response(response, _EVERYTHING)
+            page = _page_of(response, url)
     except SourceError as error:
-        if offset == 0 and (found := _read_html_file(url, everything, storage_options)) is not None:
-            return _batch_of(*found)
         raise PageError(str(error)) from error
-    if response is None:
-        raise PageError(f"no HTTP response at offset {offset} of {url}: give the offset of a WARC record")
-    reason, html = judge_response(response, everything)
     if reason:
         raise PageError(f"the response at offset {offset} of {url} is no HTML page: {reason}")
-    return _batch_of(html, _page_of(response, url))
+    return _batch_of(html, page)
 
 
 def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
@@ -209,7 +221,7 @@ def _read_extract(
 
     def fetch(place: tuple[int, int]) -> Response | None:
         try:
-            return _response_at(warc, *place, storage_options)
+            return _response_at(warc, *place, storage_options, _max_content(page_filter))
         except (MissingSource, NoArchive):
             return None
 
@@ -254,45 +266,58 @@ def judge_html_file(url: str, body: bytes, page_filter: PageFilter) -> tuple[str
     return (reasons.CONTENT_TYPE, b"") if looks_binary(html[:_SNIFF_BYTES]) else (None, html)
 
 
-def _read_html_file(
-    url: str, page_filter: PageFilter, storage_options: Mapping[str, Any] | None
-) -> tuple[bytes, Page] | None:
-    try:
-        body, _ = read_range(url, 0, page_filter.max_bytes + 1, storage_options)
-    except SourceError:
-        return None
-    reason, html = judge_html_file(url, body, page_filter)
-    return (html, _html_page(url, body)) if reason is None and looks_like_html(html[:_SNIFF_BYTES]) else None
+def _html_body(url: str, length: int | None, storage_options: Mapping[str, Any] | None) -> bytes | None:
+    """Return the bytes of a plain HTML file, None for everything else; the bytes decide as they do for inputs."""
+    with open_stream(url, storage_options, end=length or None) as stream:
+        head = bytes(stream.peek()[:_HEAD_BYTES])
+        is_html = not begins_archive(head) and (kind_by_name(url) == "html" or looks_like_html(head))
+        pieces = iter(lambda: _take_chunk(stream), b"")
+        return b"".join(pieces) if is_html else None
+
+
+def _take_chunk(stream: ByteStream) -> bytes:
+    chunk = bytes(stream.peek())
+    stream.advance(len(chunk))
+    return chunk
 
 
 def _response_at(
-    url: str, offset: int, length: int | None, storage_options: Mapping[str, Any] | None
+    url: str, offset: int, length: int | None, storage_options: Mapping[str, Any] | None, max_content: int
 ) -> Response | None:
     if length:
         record, _ = read_range(url, offset, length, storage_options)
-        response = _first_response(stream_bytes(url, record), 0)
+        dictionary = _dictionary_frame(url, storage_options) if offset and record.startswith(ZSTD_MAGIC) else b""
+        response = _first_response(stream_bytes(url, dictionary + record), len(dictionary), max_content)
         return response and replace(response, offset=offset, length=length)
     if length is None:
         with open_stream(url, storage_options) as stream:
             stream.seek(offset)
-            if (response := _first_response(stream, offset)) is not None:
+            if (response := _first_response(stream, offset, max_content)) is not None:
                 return response
-    return _find_shared(url, offset, storage_options)
+    return _find_shared(url, offset, storage_options, max_content)
 
 
-def _first_response(stream: ByteStream, offset: int) -> Response | None:
+def _dictionary_frame(url: str, storage_options: Mapping[str, Any] | None) -> bytes:
+    """Return the frame with which a .warc.zst file opens if it has a dictionary: its other frames need it."""
+    head, _ = read_range(url, 0, 8, storage_options)
+    if not head.startswith(ZSTD_DICTIONARY_MAGIC):
+        return b""
+    return read_range(url, 0, 8 + int.from_bytes(head[4:], "little"), storage_options)[0]
+
+
+def _first_response(stream: ByteStream, offset: int, max_content: int) -> Response | None:
     """Return the response at the position of `stream`, if one begins there."""
     try:
-        response = next(iter(ArchiveReader(stream, SkippedLog(), _max_content(PageFilter()))), None)
+        response = next(iter(ArchiveReader(stream, SkippedLog(), max_content)), None)
     except NoArchive:
         return None
     return response if response is not None and response.offset == offset else None
 
 
-def _find_shared(url: str, offset: int, storage_options: Mapping[str, Any] | None) -> Response | None:
+def _find_shared(url: str, offset: int, storage_options: Mapping[str, Any] | None, max_content: int) -> Response | None:
     """Search a file for the response at a place of its decompressed bytes."""
     with open_stream(url, storage_options) as stream:
-        for response in ArchiveReader(stream, SkippedLog(), _max_content(PageFilter())):
+        for response in ArchiveReader(stream, SkippedLog(), max_content):
             if response.offset == offset and not response.length:
                 return response
     return None

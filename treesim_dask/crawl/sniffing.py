@@ -77,6 +77,17 @@ def begins_record(head: bytes) -> bool:
     return RECORD_START.match(head) is not None
 
 
+def begins_archive(head: bytes) -> bool:
+    """Say whether bytes begin as an archive does: compressed, or with a header line.
+
+    Examples
+    --------
+    >>> begins_archive(GZIP_MAGIC), begins_archive(b"WARC/1.1\\r\\n"), begins_archive(b"<html>")
+    (True, True, False)
+    """
+    return head.startswith((GZIP_MAGIC, ZSTD_MAGIC, ZSTD_DICTIONARY_MAGIC)) or begins_record(head)
+
+
 def name_foreign_format(head: bytes) -> str | None:
     """Name the kind of file that is often taken for an archive and is none, None for everything else.
 

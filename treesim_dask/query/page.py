@@ -77,7 +77,7 @@ def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: An
 
 
 def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **identity: Any) -> QueryPage:
-    """Return a query for a page given as HTML.
+    """Return a query for a page given as HTML in any encoding, as a file holds it.
 
     Examples
     --------
@@ -85,7 +85,12 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     >>> int(query.shape.counts.sum()), len(query.keys)
     (6, 25)
     """
-    return make_query(name, shape_pages([to_parser_bytes(html)], config), config, **identity)
+    return _query_from_parser_bytes(to_parser_bytes(html), config, name, **identity)
+
+
+def _query_from_parser_bytes(html: bytes, config: IndexConfig, name: str, **identity: Any) -> QueryPage:
+    """Return a query for a page that the crawl reader has decoded: its declared charset no longer holds."""
+    return make_query(name, shape_pages([html], config), config, **identity)
 
 
 def query_from_index(
@@ -167,7 +172,7 @@ def _query_from_web(page: str, config: IndexConfig) -> QueryPage:
     from treesim_dask.crawl.fetch import fetch_page
 
     fetched = fetch_page(page)
-    return query_from_html(fetched.html[0], config, page, url=fetched.url[0])
+    return _query_from_parser_bytes(fetched.html[0], config, page, url=fetched.url[0])
 
 
 def _query_from_archive(page: str, config: IndexConfig, storage_options: Mapping[str, Any] | None) -> QueryPage:
@@ -177,7 +182,8 @@ def _query_from_archive(page: str, config: IndexConfig, storage_options: Mapping
     if not separator or not offset.isdecimal():
         raise PageError(f"a page in an archive looks like warc:FILE#OFFSET, got {page!r}")
     found: PageBatch = read_page_at(archive, int(offset), storage_options=storage_options)
-    return query_from_html(found.html[0], config, page, url=found.url[0], place=(found.warc[0], found.offset[0]))
+    place = found.warc[0], found.offset[0]
+    return _query_from_parser_bytes(found.html[0], config, page, url=found.url[0], place=place)
 
 
 def _query_from_file(page: str, config: IndexConfig) -> QueryPage:
