@@ -100,7 +100,7 @@ def bits(shape, n_hashes, seed, bits_per_hash, log2_rows):
 
 def projections(shape, n_hashes, seed, width, weighting):
     scale = 256 if weighting == "log" else 1
-    segment = math.isqrt(8277 * round(width * scale) ** 2)
+    segment = math.isqrt(8277 * round(width * scale * 2**16) ** 2) >> 16
     seeds = seed_stream(seed, 2 * n_hashes)
 
     def coordinate(bits):

@@ -35,6 +35,7 @@ SETTINGS = {
     "projections": {"family": "projections"},
     "projections-count": {"family": "projections", "weighting": "count", "width": 30},
     "projections-presence": {"family": "projections", "weighting": "presence", "width": 9},
+    "projections-narrow": {"family": "projections", "weighting": "presence", "width": 1.5},
 }
 N_HASHES = 4096
 

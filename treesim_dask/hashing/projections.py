@@ -77,7 +77,8 @@ class Projections:
 
     def _segment(self) -> int:
         """Return the length of a segment in the whole-number units of a projection."""
-        return max(1, math.isqrt(_VARIANCE * round(self.width * SCALES[self.weighting]) ** 2))
+        width = round(self.width * SCALES[self.weighting] * 2**16)  # fixed point: a width need not be whole
+        return max(1, math.isqrt(_VARIANCE * width**2) >> 16)
 
 
 @kernel
