@@ -137,6 +137,29 @@ def test_deleting_everything_leaves_an_empty_index(store):
     assert_index_is(store, [])
 
 
+@pytest.mark.parametrize("shapes_per_part", [None, 20, 10**6])
+def test_deleted_and_superseded_pages_are_neither_counted_nor_listed(store, shapes_per_part):
+    index = open_index(store.url)
+    if shapes_per_part:
+        compact(store.url, shapes_per_part=shapes_per_part)
+    assert index.info.n_pages == len(PAGES)
+    url = next(iter(SOURCES))
+    changed = {**SOURCES, url: SOURCES[url][5:20]}
+    write_source(store, url, changed[url])
+    assert index.delete(hosts=["site1.example"]) > 0
+    assert index.delete(hosts=["nowhere.example"]) == 0
+    left = [page for page in all_pages(changed) if ".site1.example" not in page["url"]]
+    assert index.info.n_pages == len(left)
+    frame = index.pages
+    pages = frame.compute()
+    assert list(pages.columns) == list(frame.columns)
+    ids = [f"{segment}-{page}" for segment, page in zip(pages["segment"], pages["page"], strict=True)]
+    assert sorted(zip(ids, pages["url"], strict=True)) == sorted((page["page_id"], page["url"]) for page in left)
+    if shapes_per_part is None:
+        by_source = {(page["warc"], json.dumps(page["shape"], sort_keys=True)) for page in left}
+        assert index.info.n_shapes == len(by_source)
+
+
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_whole_sources_can_be_deleted(store, is_compacted):
     if is_compacted:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
-from treesim_dask.index.live import live_segments
+from treesim_dask.index.live import count_live, live_segments
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
@@ -78,7 +78,10 @@ def merge(
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """What an index holds, in numbers."""
+    """What an index holds, in numbers.
+
+    Deleted pages are not counted. ``n_html_bytes`` and ``skipped`` are those of the sources as they were read.
+    """
 
     url: str
     config: IndexConfig
@@ -118,6 +121,7 @@ class Index:
         self.cache = Cache(self._memory)
         self.segments = live_segments(self.store, self.cache)
         self._snapshot = uuid.uuid4().hex
+        self.__dict__.pop("info", None)
 
     @property
     def url(self) -> str:
@@ -240,7 +244,7 @@ class Index:
 
     @property
     def pages(self) -> dask.dataframe.DataFrame:
-        """The page tables of all segments as a lazy Dask DataFrame, one partition a segment."""
+        """The pages of all segments as a lazy Dask DataFrame, one partition a segment."""
         from treesim_dask.dataflow import page_frame
 
         return page_frame(self.segments)
@@ -256,13 +260,14 @@ class Index:
     def info(self) -> IndexInfo:
         """What the index holds."""
         summaries = [segment.summary for segment in self.segments]
+        counts = [count_live(segment) for segment in self.segments]
         return IndexInfo(
             url=self.url,
             config=self.config,
             n_segments=len(summaries),
-            n_pages=sum(s.n_pages for s in summaries),
-            n_shapes=sum(s.n_shapes for s in summaries),
-            n_nodes=sum(s.n_nodes for s in summaries),
+            n_pages=sum(count[0] for count in counts),
+            n_shapes=sum(count[1] for count in counts),
+            n_nodes=sum(count[2] for count in counts),
             n_html_bytes=sum(s.n_html_bytes for s in summaries),
             n_index_bytes=sum(s.n_bytes for s in summaries),
             skipped=dict(sum((Counter(s.skipped) for s in summaries), Counter())),

@@ -304,7 +304,10 @@ def _run_tasks(client: Client | None, task: Callable[..., Any], arguments: Seque
 
 
 def page_frame(segments: Sequence[Segment]) -> dask.dataframe.DataFrame:
-    """Return the page tables as a lazy DataFrame, one partition a segment, with the segment of each page."""
+    """Return the pages that are not deleted as a lazy DataFrame, one partition a segment.
+
+    ``segment`` names the segment a page was first written to, ``page`` its row there: together they are the page id.
+    """
     import dask.dataframe
 
     empty = PAGE_SCHEMA.empty_table().to_pandas().assign(segment=pandas.Series([], dtype=str))
@@ -314,7 +317,10 @@ def page_frame(segments: Sequence[Segment]) -> dask.dataframe.DataFrame:
 
 
 def _read_page_frame(segment: Segment) -> pandas.DataFrame:
-    return segment.read_pages().to_pandas().assign(segment=segment.segment_id)
+    rows = segment.live_rows()
+    origins = (segment.page_origins(rows) >> np.uint64(32)).astype(np.int64)
+    names = pandas.Series(np.array(segment.origins, object)[origins], dtype=str)
+    return segment.read_pages(rows, PAGE_SCHEMA.names).to_pandas().assign(segment=names)
 
 
 def signature_array(segments: Sequence[Segment], n_hashes: int) -> dask.array.Array:

@@ -17,6 +17,7 @@ from treesim_dask.index.cache import Cache
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.segment import NOTHING_DELETED, SEGMENTS, Deletions, Segment, SegmentSummary, list_segments
 from treesim_dask.index.store import Store
+from treesim_dask.index.tables import column_values
 from treesim_dask.index.tombstones import Tombstones, read_tombstones
 
 SOURCES = "sources.json"
@@ -55,6 +56,16 @@ def live_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
     for segment in live:
         segment.deletions = _deletions(segment, superseded.get(segment.segment_id, []), tombstones)
     return sorted(live, key=lambda segment: segment.segment_id)
+
+
+def count_live(segment: Segment) -> tuple[int, int, int]:
+    """Return how many pages, distinct shapes and nodes of a segment are not deleted."""
+    summary = segment.summary
+    if not segment.deletions:
+        return summary.n_pages, summary.n_shapes, summary.n_nodes
+    columns = segment.read_pages(segment.live_rows(), ["shape", "n_nodes"])
+    n_shapes = len(np.unique(column_values(columns, "shape")))
+    return columns.num_rows, n_shapes, int(column_values(columns, "n_nodes").sum(dtype=np.int64))
 
 
 def dead_segments(store: Store) -> list[Segment]:

@@ -345,7 +345,7 @@ class Segment:
 
     def _split(self, numbers: Int64Array, first: Int64Array) -> tuple[list[tuple[int, Any]], Int64Array | None]:
         """Return which of some shapes or pages lie in which part, and how to put the results back in order."""
-        if len(first) == 2:
+        if len(first) == 2 or not len(numbers):
             return [(0, slice(None))], None
         part = np.searchsorted(first, numbers, side="right") - 1
         order = np.argsort(part, kind="stable")
