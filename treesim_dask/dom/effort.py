@@ -39,8 +39,8 @@ _KINDS = {
     _RAW: "script style textarea title xmp iframe noembed noframes plaintext",
     _SCOPE: "applet caption html table td th marquee object template select foreignobject",
     _MARKER: "applet caption marquee object td th template",
-    _ENDS_P: "address article aside blockquote center details dialog dir div dl dt dd fieldset figcaption figure footer "
-    "form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p pre search section summary table ul xmp",
+    _ENDS_P: "address article aside blockquote center details dialog dir div dl dt dd fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p pre search section summary table ul xmp",
     _IGNORED: "html head body",
     _CELL: "caption colgroup tbody td tfoot th thead tr",
     _BREAKOUT: "b big blockquote center code dd div dl dt em h1 h2 h3 h4 h5 h6 i li listing menu nobr ol p pre ruby s "
@@ -69,7 +69,8 @@ def _kinds_by_name() -> tuple[UInt64Array, Int64Array]:
 
 _NAMES, _FLAGS = _kinds_by_name()
 _P, _LI, _DD, _DT, _A, _OPTION, _SELECT, _TABLE, _BUTTON, _PLAINTEXT, _TD, _TH = (
-    _name_code(name) for name in "p li dd dt a option select table button plaintext td th".split()
+    _name_code(name)
+    for name in ("p", "li", "dd", "dt", "a", "option", "select", "table", "button", "plaintext", "td", "th")
 )
 _LOOSE = tuple(_name_code(name) for name in ("address", "div", "p"))
 
@@ -308,7 +309,7 @@ def _list_formatting(
 ) -> int:
     """Put a formatting element into the list, which holds at most three that look alike: the first of them goes."""
     n_alike, earliest = 0, -1
-    entry = state[_LISTED] - 1
+    entry = int(state[_LISTED]) - 1
     while entry >= 0 and listed[entry] != np.uint64(0):
         if listed[entry] == code and looks[entry] == look:
             n_alike, earliest = n_alike + 1, entry
@@ -316,7 +317,7 @@ def _list_formatting(
     state[_STEPS] += 4 * (state[_LISTED] - entry)
     if n_alike >= 3:
         listed[earliest] = np.uint64(1)
-    entry = state[_LISTED]
+    entry = int(state[_LISTED])
     listed[entry], looks[entry] = code, look
     state[_LISTED] += 1
     return entry
@@ -367,7 +368,7 @@ def _pop_to(
 @kernel
 def _find(code: np.uint64, kind: int, boundary: int, stack: UInt64Array, kinds: Int64Array, state: Int64Array) -> int:
     """Return the place of the innermost open element of a name or kind that no boundary hides, or -1."""
-    place = state[_DEPTH] - 1
+    place = int(state[_DEPTH]) - 1
     while place >= 0 and stack[place] != code and not kinds[place] & kind:
         if kinds[place] & boundary or (stack[place] == np.uint64(_BUTTON) and code == np.uint64(_P)):
             state[_STEPS] += state[_DEPTH] - place
@@ -380,7 +381,7 @@ def _find(code: np.uint64, kind: int, boundary: int, stack: UInt64Array, kinds: 
 @kernel
 def _find_item(code: np.uint64, other: np.uint64, stack: UInt64Array, kinds: Int64Array, state: Int64Array) -> int:
     """Return the place of the open item that a next item ends, or -1."""
-    place = state[_DEPTH] - 1
+    place = int(state[_DEPTH]) - 1
     while place >= 0 and stack[place] != code and stack[place] != other:
         is_loose = stack[place] == _LOOSE[0] or stack[place] == _LOOSE[1] or stack[place] == _LOOSE[2]
         if kinds[place] & _SPECIAL and not is_loose:
@@ -394,7 +395,7 @@ def _find_item(code: np.uint64, other: np.uint64, stack: UInt64Array, kinds: Int
 @kernel
 def _find_before_table(code: np.uint64, other: np.uint64, stack: UInt64Array, state: Int64Array) -> int:
     """Return the place of an open part of the innermost table, or -1."""
-    place = state[_DEPTH] - 1
+    place = int(state[_DEPTH]) - 1
     while place >= 0 and stack[place] != code and stack[place] != other and stack[place] != np.uint64(_TABLE):
         place -= 1
     state[_STEPS] += state[_DEPTH] - place
