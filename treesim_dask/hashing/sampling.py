@@ -192,6 +192,8 @@ def tune_on_sample(
     """
     if wanted is None:
         wanted = sample.similarities >= threshold
+    elif not wanted.any():
+        raise ConfigError("wanted marks no pair, at least 1 is needed to count a recall; mark some or leave it out")
     choice = tune_bands(
         SimilarityDistribution.measured(sample.similarities, n_pages),
         threshold,
