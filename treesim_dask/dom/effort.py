@@ -40,7 +40,8 @@ _KINDS = {
     _SCOPE: "applet caption html table td th marquee object template select foreignobject",
     _MARKER: "applet caption marquee object td th template",
     _ENDS_P: "address article aside blockquote center details dialog dir div dl dt dd fieldset figcaption figure "
-    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p pre search section summary table ul xmp",
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p pre search section summary "
+    "table ul xmp",
     _IGNORED: "html head body",
     _CELL: "caption colgroup tbody td tfoot th thead tr",
     _BREAKOUT: "b big blockquote center code dd div dl dt em h1 h2 h3 h4 h5 h6 i li listing menu nobr ol p pre ruby s "
