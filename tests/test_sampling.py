@@ -101,3 +101,10 @@ def test_samples_too_small_or_too_unlike_are_refused():
     sample = draw_sample(family, shape_batch([{1: 1}, {2: 1}]))
     with pytest.raises(ConfigError, match=r"no pair in the sample is as similar as 0.5"):
         tune_on_sample(IndexConfig(), sample, 0.5, n_pages=10)
+
+
+def test_wanted_pairs_must_be_some():
+    shapes = shape_batch([{1: 1, 2: 1}, {1: 1, 2: 1}, {1: 1, 3: 1}])
+    sample = draw_sample(make_family(IndexConfig()), shapes)
+    with pytest.raises(ConfigError, match="wanted marks no pair"):
+        tune_on_sample(IndexConfig(), sample, 0.5, n_pages=10, wanted=np.zeros(sample.similarities.shape, np.bool_))

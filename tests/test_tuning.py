@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.bands import candidate_probability, rise
 from treesim_dask.hashing.plotting import draw_s_curve, save_figure
@@ -125,3 +126,16 @@ class TestPlot:
     def test_other_formats_are_refused(self, tmp_path):
         with pytest.raises(ConfigError, match=r"written as .png or .svg, got 'curve.gif'"):
             save_figure(draw_s_curve(4, 4), tmp_path / "curve.gif")
+
+
+@pytest.mark.parametrize(("threshold", "n_rows"), [(0.05, 2), (0.004, 1)])
+def test_no_more_bands_are_chosen_than_an_index_may_have(threshold, n_rows):
+    n_bands, n_chosen = choose_bands(threshold, 0.9, n_hashes=4096)
+    assert n_chosen == n_rows
+    assert IndexConfig(n_bands=n_bands, n_rows=n_chosen).n_bands == n_bands
+    assert candidate_probability(threshold, n_bands, n_chosen) >= 0.9
+
+
+def test_a_target_beyond_the_bands_of_an_index_is_refused():
+    with pytest.raises(ConfigError, match="1024 bands, the most an index may have"):
+        choose_bands(0.001, 0.9, n_hashes=4096)

@@ -16,6 +16,7 @@ from treesim_dask.hashing.bands import candidate_probability
 from treesim_dask.types import FloatArray
 
 _MOST_HASHES = 4096
+_MOST_BANDS = _MOST_ROWS = 1024  # what an index may have
 _N_BINS = 1000
 
 
@@ -103,10 +104,15 @@ def choose_bands(threshold: float, probability: float, n_hashes: int = 128) -> t
     _check_share("threshold", threshold)
     _check_share("probability", probability)
     _check_n_hashes(n_hashes)
-    for n_rows in range(n_hashes, 0, -1):
-        if candidate_probability(threshold, n_hashes // n_rows, n_rows) >= probability:
+    for n_rows in range(min(n_hashes, _MOST_ROWS), 0, -1):
+        if candidate_probability(threshold, min(n_hashes // n_rows, _MOST_BANDS), n_rows) >= probability:
             return math.ceil(math.log1p(-probability) / math.log1p(-(threshold**n_rows))), n_rows
     needed = math.ceil(math.log1p(-probability) / math.log1p(-threshold))
+    if needed > _MOST_BANDS:
+        raise ConfigError(
+            f"{_MOST_BANDS} bands, the most an index may have, cannot make pairs at {threshold} candidates with "
+            f"probability {probability}; use a higher threshold or a lower probability"
+        )
     raise ConfigError(
         f"{n_hashes} hashes cannot make pairs at {threshold} candidates with probability {probability}; "
         f"use at least {needed} hashes, a higher threshold or a lower probability"
@@ -191,9 +197,9 @@ def expect_bands(
 
 
 def _splits(n_hashes: int) -> Iterator[tuple[int, int]]:
-    """Yield all (bands, rows) of at most `n_hashes` hashes."""
-    for n_rows in range(1, n_hashes + 1):
-        for n_bands in range(1, n_hashes // n_rows + 1):
+    """Yield all (bands, rows) of at most `n_hashes` hashes that an index may have."""
+    for n_rows in range(1, min(n_hashes, _MOST_ROWS) + 1):
+        for n_bands in range(1, min(n_hashes // n_rows, _MOST_BANDS) + 1):
             yield n_bands, n_rows
 
 
