@@ -52,7 +52,7 @@ def test_query_formats(demo_index, page_id, tmp_path, capsys):
     assert [match["rank"] for match in answer["matches"]] == [1, 2, 3]
     assert answer["n_candidates"] >= 3
     _, text, _ = run(capsys, "query", page_id, page_id, "-k", 3, "--csv", "--index", demo_index)
-    assert [row["rank"] for row in csv.DictReader(io.StringIO(text))] == ["1", "2", "3"]
+    assert [row["rank"] for row in csv.DictReader(io.StringIO(text))] == ["1", "2", "3"] * 2
     code, out, _ = run(capsys, "query", page_id, "-k", 3, "--parquet", tmp_path / "m.parquet", "--index", demo_index)
     assert (code, out) == (0, "")
     table = pyarrow.parquet.read_table(tmp_path / "m.parquet")

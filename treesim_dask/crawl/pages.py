@@ -16,7 +16,7 @@ from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
 from treesim_dask.crawl.archives import ArchiveReader, Response
 from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
-from treesim_dask.crawl.charset import to_parser_bytes
+from treesim_dask.crawl.charset import Decoder, to_parser_bytes
 from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
 from treesim_dask.crawl.streams import ByteStream, open_stream, read_range, stream_bytes
 from treesim_dask.errors import PageError, SourceError
@@ -85,7 +85,12 @@ def read_pages(
 
 
 def read_page_at(
-    url: str, offset: int, length: int | None = None, *, storage_options: Mapping[str, Any] | None = None
+    url: str,
+    offset: int,
+    length: int | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    decode: Decoder = to_parser_bytes,
 ) -> PageBatch:
     """Give one page back by a range read.
 
@@ -97,6 +102,10 @@ def read_page_at(
         Of the WARC record, as in `PageBatch`. Without a length the file is read from `offset` on as far as needed; with
         length 0, and where no WARC record begins at `offset`, it is searched from its beginning for the record at
         that place of the decompressed bytes.
+    storage_options
+        For fsspec.
+    decode
+        Makes bytes for the parser of the body and its Content-Type.
 
     Returns
     -------
@@ -112,18 +121,20 @@ def read_page_at(
     try:
         response = _response_at(url, offset, length, storage_options)
     except SourceError as error:
-        if offset == 0 and (found := _read_html_file(url, everything, storage_options)) is not None:
+        if offset == 0 and (found := _read_html_file(url, everything, storage_options, decode)) is not None:
             return _batch_of(*found)
         raise PageError(str(error)) from error
     if response is None:
         raise PageError(f"no HTTP response at offset {offset} of {url}: give the offset of a WARC record")
-    reason, html = judge_response(response, everything)
+    reason, html = judge_response(response, everything, decode)
     if reason:
         raise PageError(f"the response at offset {offset} of {url} is no HTML page: {reason}")
     return _batch_of(html, _page_of(response, url))
 
 
-def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
+def judge_response(
+    response: Response, page_filter: PageFilter, decode: Decoder = to_parser_bytes
+) -> tuple[str | None, bytes]:
     """Return why a response is left out, or None and its HTML. The body is decoded only if all else lets it pass."""
     if not 200 <= response.status < 300:
         return reasons.STATUS, b""
@@ -135,10 +146,10 @@ def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | N
         return reasons.URL_PATTERN, b""
     if response.body is None:
         return reasons.TOO_LONG, b""
-    return _judge_body(response, page_filter)
+    return _judge_body(response, page_filter, decode)
 
 
-def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
+def _judge_body(response: Response, page_filter: PageFilter, decode: Decoder) -> tuple[str | None, bytes]:
     try:
         body = undo_transfer_encoding(response.body or b"", response.transfer_encoding, page_filter.max_bytes)
         decoded = undo_content_encoding(body, response.content_encoding, page_filter.max_bytes)
@@ -146,7 +157,7 @@ def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None
         return reasons.TOO_LONG, b""
     if len(decoded) < page_filter.min_bytes:
         return reasons.TOO_SHORT, b""
-    html = to_parser_bytes(decoded, response.content_type)
+    html = decode(decoded, response.content_type)
     head = html[:_SNIFF_BYTES]
     if response.content_encoding and decoded is body and looks_binary(head) and not looks_like_html(head):
         return reasons.DAMAGED_BODY, b""
@@ -211,7 +222,9 @@ def _read_html_files(
             yield html, _html_page(url, body)
 
 
-def judge_html_file(url: str, body: bytes, page_filter: PageFilter) -> tuple[str | None, bytes]:
+def judge_html_file(
+    url: str, body: bytes, page_filter: PageFilter, decode: Decoder = to_parser_bytes
+) -> tuple[str | None, bytes]:
     """Return why a plain HTML file is left out, or None and its HTML."""
     if page_filter.hosts and not _has_host(url, page_filter.hosts):
         return reasons.HOST, b""
@@ -221,18 +234,18 @@ def judge_html_file(url: str, body: bytes, page_filter: PageFilter) -> tuple[str
         return reasons.TOO_LONG, b""
     if len(body) < page_filter.min_bytes:
         return reasons.TOO_SHORT, b""
-    html = to_parser_bytes(body)
+    html = decode(body, "")
     return (reasons.CONTENT_TYPE, b"") if looks_binary(html[:_SNIFF_BYTES]) else (None, html)
 
 
 def _read_html_file(
-    url: str, page_filter: PageFilter, storage_options: Mapping[str, Any] | None
+    url: str, page_filter: PageFilter, storage_options: Mapping[str, Any] | None, decode: Decoder
 ) -> tuple[bytes, Page] | None:
     try:
         body, _ = read_range(url, 0, page_filter.max_bytes + 1, storage_options)
     except SourceError:
         return None
-    reason, html = judge_html_file(url, body, page_filter)
+    reason, html = judge_html_file(url, body, page_filter, decode)
     return (html, _html_page(url, body)) if reason is None and looks_like_html(html[:_SNIFF_BYTES]) else None
 
 
