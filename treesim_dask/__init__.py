@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from treesim_dask.compactor import CompactReport, compact
     from treesim_dask.config import IndexConfig, PageFilter
     from treesim_dask.errors import TreesimError
+    from treesim_dask.records import RecordRegion, find_records
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,9 +24,11 @@ __all__ = [
     "Index",
     "IndexConfig",
     "PageFilter",
+    "RecordRegion",
     "TreesimError",
     "build",
     "compact",
+    "find_records",
     "merge",
     "open_index",
 ]
@@ -36,9 +39,11 @@ _HOMES = {
     "Index": "api",
     "IndexConfig": "config",
     "PageFilter": "config",
+    "RecordRegion": "records",
     "TreesimError": "errors",
     "build": "builder",
     "compact": "compactor",
+    "find_records": "records",
     "merge": "api",
     "open_index": "api",
 }

@@ -12,11 +12,25 @@ import sys
 from collections.abc import Sequence
 
 from treesim_dask import __version__
-from treesim_dask.cli import build, check, compact, delete, demo, evaluate, export, info, merge, plan, query, tune
+from treesim_dask.cli import (
+    build,
+    check,
+    compact,
+    delete,
+    demo,
+    evaluate,
+    export,
+    info,
+    merge,
+    plan,
+    query,
+    records,
+    tune,
+)
 from treesim_dask.cli.options import PROGRAM, Parser
 from treesim_dask.errors import TreesimError
 
-COMMANDS = (plan, build, query, compact, delete, merge, export, info, check, evaluate, tune, demo)
+COMMANDS = (plan, build, query, records, compact, delete, merge, export, info, check, evaluate, tune, demo)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,11 @@ are decoded, with the first of byte order mark, HTTP header and meta element tha
 
 from __future__ import annotations
 
+import codecs
 import re
+from collections.abc import Callable
+
+Decoder = Callable[[bytes, str], bytes]  # body and Content-Type to bytes for the parser
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _BOMS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
@@ -44,6 +48,9 @@ _NOT_ASCII = {
     "cp1140": "cp1140",
     "ibm01140": "cp1140",
 }
+# What browsers read under names of narrower encodings.
+_WIDER = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030",
+          "shift_jis": "cp932", "euc_kr": "cp949", "iso8859-11": "cp874", "tis-620": "cp874"}  # fmt: skip
 _HEADER_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _META_BYTES = 2048
@@ -81,6 +88,48 @@ def to_parser_bytes(html: bytes, content_type: str = "") -> bytes:
     return html.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
 
 
+def to_utf8(html: bytes, content_type: str = "") -> bytes:
+    """Return a page in UTF-8, for those who read its text: in the encoding that a browser would take it for.
+
+    The first of byte order mark, HTTP header and meta element tells; a page that says nothing is UTF-8 if it can be,
+    and Windows-1252 if not.
+
+    Examples
+    --------
+    >>> to_utf8("<p>é".encode("latin-1")).decode(), to_utf8("<meta charset=koi8-r>ж".encode("koi8-r")).decode()
+    ('<p>é', '<meta charset=koi8-r>ж')
+    """
+    if html.startswith(codecs.BOM_UTF8):
+        return html.removeprefix(codecs.BOM_UTF8)
+    encoding = find_encoding(html, content_type) or _declared_codec(html, content_type)
+    if encoding is None:
+        encoding = "utf-8" if _is_utf8(html) else "cp1252"
+    return html.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
+
+
+def _is_utf8(html: bytes) -> bool:
+    try:
+        html.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _declared_codec(html: bytes, content_type: str) -> str | None:
+    """Return the Python codec that the header or the meta element names, None for none that is known and fits."""
+    in_meta = _META_CHARSET.search(html[:_META_BYTES])
+    in_header = _HEADER_CHARSET.search(content_type)
+    for name in (in_header and in_header[1], in_meta and in_meta[1].decode("ascii")):
+        if name and name.lower() not in _NOT_ASCII:
+            try:
+                codec = codecs.lookup(name)
+            except LookupError:
+                continue
+            if getattr(codec, "_is_text_encoding", True):
+                return _WIDER.get(codec.name, codec.name)
+    return None
+
+
 def find_encoding(html: bytes, content_type: str = "") -> str | None:
     """Return the Python codec of a page whose encoding is not ASCII-compatible, None for all others.
 
@@ -97,11 +146,11 @@ def find_encoding(html: bytes, content_type: str = "") -> str | None:
                 return codec
     declared = _HEADER_CHARSET.search(content_type)
     if declared:
-        codec = _NOT_ASCII.get(declared[1].lower())
-        return codec if not _is_wide(codec) or head.count(0) * _FEW_NULS > len(head) else None
-    in_meta = _META_CHARSET.search(head)
-    codec = _NOT_ASCII.get(in_meta[1].decode("ascii").lower()) if in_meta else None
-    return None if _is_wide(codec) else codec  # a meta element that can be read as ASCII is not written in UTF-16
+        in_header = _NOT_ASCII.get(declared[1].lower())
+        return in_header if not _is_wide(in_header) or head.count(0) * _FEW_NULS > len(head) else None
+    meta = _META_CHARSET.search(head)
+    in_meta = _NOT_ASCII.get(meta[1].decode("ascii").lower()) if meta else None
+    return None if _is_wide(in_meta) else in_meta  # a meta element that can be read as ASCII is not written in UTF-16
 
 
 def _is_wide(codec: str | None) -> bool:

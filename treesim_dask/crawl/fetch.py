@@ -6,7 +6,7 @@ import base64
 import hashlib
 
 from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding
-from treesim_dask.crawl.charset import to_parser_bytes
+from treesim_dask.crawl.charset import Decoder, to_parser_bytes
 from treesim_dask.crawl.sniffing import looks_binary, looks_like_html
 from treesim_dask.crawl.web import RequestFailed, RequestOptions, open_url
 from treesim_dask.errors import PageError
@@ -15,7 +15,14 @@ from treesim_dask.types import PageBatch
 _HEADERS = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.1", "Accept-Encoding": "gzip, deflate, br, zstd"}
 
 
-def fetch_page(url: str, *, timeout: float = 20.0, max_bytes: int = 16 * 2**20, max_redirects: int = 5) -> PageBatch:
+def fetch_page(
+    url: str,
+    *,
+    timeout: float = 20.0,
+    max_bytes: int = 16 * 2**20,
+    max_redirects: int = 5,
+    decode: Decoder = to_parser_bytes,
+) -> PageBatch:
     """Fetch one page.
 
     Parameters
@@ -28,6 +35,8 @@ def fetch_page(url: str, *, timeout: float = 20.0, max_bytes: int = 16 * 2**20, 
         Length of the page, as sent and as decoded.
     max_redirects
         How many redirects to follow.
+    decode
+        Makes bytes for the parser of the body and its Content-Type.
 
     Returns
     -------
@@ -49,7 +58,7 @@ def fetch_page(url: str, *, timeout: float = 20.0, max_bytes: int = 16 * 2**20, 
         raise PageError(str(failure)) from failure
     except BodyTooLong:
         raise PageError(f"{url} is longer than {max_bytes} bytes: save it to a file to use it all the same") from None
-    html = to_parser_bytes(page, content_type)
+    html = decode(page, content_type)
     if not _is_html(html, content_type):
         raise PageError(f"{url} is {content_type or 'of no declared type'}, expected an HTML page")
     digest = "sha1:" + base64.b32encode(hashlib.sha1(page).digest()).decode()

@@ -17,7 +17,7 @@ from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
 from treesim_dask.crawl.archives import ArchiveReader, NoArchive, Response
 from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
-from treesim_dask.crawl.charset import to_parser_bytes
+from treesim_dask.crawl.charset import Decoder, to_parser_bytes
 from treesim_dask.crawl.extracts import places_of
 from treesim_dask.crawl.listing import kind_by_name
 from treesim_dask.crawl.sniffing import (
@@ -97,7 +97,12 @@ def read_pages(
 
 
 def read_page_at(
-    url: str, offset: int, length: int | None = None, *, storage_options: Mapping[str, Any] | None = None
+    url: str,
+    offset: int,
+    length: int | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    decode: Decoder = to_parser_bytes,
 ) -> PageBatch:
     """Give one page back by a range read.
 
@@ -109,6 +114,10 @@ def read_page_at(
         Of the WARC record, as in `PageBatch`. Without a length the file is read from `offset` on as far as needed; with
         length 0, and where no WARC record begins at `offset`, it is searched from its beginning for the record at
         that place of the decompressed bytes.
+    storage_options
+        For fsspec.
+    decode
+        Makes bytes for the parser of the body and its Content-Type.
 
     Returns
     -------
@@ -123,13 +132,13 @@ def read_page_at(
     try:
         body = _html_body(url, length, storage_options) if offset == 0 else None
         if body is not None:
-            reason, html = judge_html_file(url, body, _EVERYTHING)
+            reason, html = judge_html_file(url, body, _EVERYTHING, decode)
             page = _html_page(url, body)
         else:
             response = _response_at(url, offset, length, storage_options, _max_content(_EVERYTHING))
             if response is None:
                 raise PageError(f"no HTTP response at offset {offset} of {url}: give the offset of a WARC record")
-            reason, html = judge_response(response, _EVERYTHING)
+            reason, html = judge_response(response, _EVERYTHING, decode)
             page = _page_of(response, url)
     except SourceError as error:
         raise PageError(str(error)) from error
@@ -138,7 +147,9 @@ def read_page_at(
     return _batch_of(html, page)
 
 
-def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
+def judge_response(
+    response: Response, page_filter: PageFilter, decode: Decoder = to_parser_bytes
+) -> tuple[str | None, bytes]:
     """Return why a response is left out, or None and its HTML. The body is decoded only if all else lets it pass."""
     if not 200 <= response.status < 300:
         return reasons.STATUS, b""
@@ -150,10 +161,10 @@ def judge_response(response: Response, page_filter: PageFilter) -> tuple[str | N
         return reasons.URL_PATTERN, b""
     if response.body is None:
         return reasons.TOO_LONG, b""
-    return _judge_body(response, page_filter)
+    return _judge_body(response, page_filter, decode)
 
 
-def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None, bytes]:
+def _judge_body(response: Response, page_filter: PageFilter, decode: Decoder) -> tuple[str | None, bytes]:
     try:
         body = undo_transfer_encoding(response.body or b"", response.transfer_encoding, page_filter.max_bytes)
         decoded = undo_content_encoding(body, response.content_encoding, page_filter.max_bytes)
@@ -161,7 +172,7 @@ def _judge_body(response: Response, page_filter: PageFilter) -> tuple[str | None
         return reasons.TOO_LONG, b""
     if len(decoded) < page_filter.min_bytes:
         return reasons.TOO_SHORT, b""
-    html = to_parser_bytes(decoded, response.content_type)
+    html = decode(decoded, response.content_type)
     head = html[:_SNIFF_BYTES]
     if response.content_encoding and decoded is body and looks_binary(head) and not looks_like_html(head):
         return reasons.DAMAGED_BODY, b""
@@ -252,7 +263,9 @@ def _read_html_files(
             yield html, _html_page(url, body)
 
 
-def judge_html_file(url: str, body: bytes, page_filter: PageFilter) -> tuple[str | None, bytes]:
+def judge_html_file(
+    url: str, body: bytes, page_filter: PageFilter, decode: Decoder = to_parser_bytes
+) -> tuple[str | None, bytes]:
     """Return why a plain HTML file is left out, or None and its HTML."""
     if page_filter.hosts and not _has_host(url, page_filter.hosts):
         return reasons.HOST, b""
@@ -262,7 +275,7 @@ def judge_html_file(url: str, body: bytes, page_filter: PageFilter) -> tuple[str
         return reasons.TOO_LONG, b""
     if len(body) < page_filter.min_bytes:
         return reasons.TOO_SHORT, b""
-    html = to_parser_bytes(body)
+    html = decode(body, "")
     return (reasons.CONTENT_TYPE, b"") if looks_binary(html[:_SNIFF_BYTES]) else (None, html)
 
 

@@ -197,13 +197,10 @@ def tune_on_sample(
     """
     if wanted is None:
         wanted = sample.similarities >= threshold
-<<<<<<< HEAD
+    elif not wanted.any() and not n_identical:
+        raise ConfigError("wanted marks no pair, at least 1 is needed to count a recall; mark some or leave it out")
     counts = wanted.astype(np.int64)
     to_find = np.concatenate((np.repeat(sample.similarities.ravel(), counts.ravel()), np.ones(n_identical)))
-=======
-    elif not wanted.any():
-        raise ConfigError("wanted marks no pair, at least 1 is needed to count a recall; mark some or leave it out")
->>>>>>> fixdom
     choice = tune_bands(
         SimilarityDistribution.measured(sample.similarities, n_pages),
         threshold,

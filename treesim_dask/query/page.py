@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import sys
-from base64 import b32encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +11,12 @@ import numpy as np
 from treesim_dask.config import IndexConfig
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.dom.shapes import shape_pages
-from treesim_dask.errors import PageError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.segment import Segment
+from treesim_dask.query.source import find_indexed, load_html
 from treesim_dask.query.vectors import read_vectors
-from treesim_dask.types import Int64Array, PageBatch, ShapeBatch, UInt32Array, UInt64Array
-
-_PAGE_ID = re.compile(r"(?P<segment>[0-9a-f]{16})-(?P<row>\d{1,10})")
+from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +78,15 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     >>> int(query.shape.counts.sum()), len(query.keys)
     (6, 25)
     """
-    return _query_from_parser_bytes(to_parser_bytes(html), config, name, **identity)
-
-
-def _query_from_parser_bytes(html: bytes, config: IndexConfig, name: str, **identity: Any) -> QueryPage:
-    """Return a query for a page that the crawl reader has decoded: its declared charset no longer holds."""
-    return make_query(name, shape_pages([html], config), config, **identity)
+    return make_query(name, shape_pages([to_parser_bytes(html)], config), config, **identity)
 
 
 def query_from_index(
     segments: Sequence[Segment], page_id: str, config: IndexConfig, storage_options: Mapping[str, Any] | None = None
 ) -> QueryPage:
     """Return a query for a page that is in the index; its archive is needed only if the index has no vectors."""
-    form = _PAGE_ID.fullmatch(page_id)
-    if form is None:
-        raise PageError(
-            f"a page id looks like 0123456789abcdef-42, got {page_id!r}; a query prints those of its matches"
-        )
-    for segment in segments:
-        row = segment.find_page(form["segment"], int(form["row"]))
-        if row is not None:
-            return queries_from_rows(segment, np.array([row]), config, storage_options)[0]
-    raise PageError(f"there is no page {page_id} in the index")
+    segment, row = find_indexed(segments, page_id)
+    return queries_from_rows(segment, np.array([row]), config, storage_options)[0]
 
 
 def queries_from_rows(
@@ -136,65 +116,15 @@ def load_query(
     Parameters
     ----------
     page
-        HTML as bytes, or one of: a URL (fetched), the path of an HTML file, ``-`` for standard input, ``id:`` and a
-        page id, ``warc:`` with an archive, ``#`` and the offset of a WARC record in it.
+        HTML as bytes, or its name; see `treesim_dask.query.source.load_html`. Of a page given by id only what the
+        index holds of it is read.
     segments, config
         The index to be searched.
     storage_options
         For reading archives.
     """
-    if isinstance(page, bytes):
-        return query_from_html(page, config, digest=payload_digest(page))
-    if page == "-":
-        html = sys.stdin.buffer.read()
-        return query_from_html(html, config, "standard input", digest=payload_digest(html))
-    if page.startswith("id:"):
-        return query_from_index(segments, page[3:], config, storage_options)
-    if page.startswith("warc:"):
-        return _query_from_archive(page, config, storage_options)
-    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", page):
-        return _query_from_web(page, config)
-    return _query_from_file(page, config)
-
-
-def payload_digest(html: bytes) -> str:
-    """Return the digest of a body as WARC files state it.
-
-    Examples
-    --------
-    >>> payload_digest(b"")
-    'sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ'
-    """
-    return "sha1:" + b32encode(hashlib.sha1(html, usedforsecurity=False).digest()).decode()
-
-
-def _query_from_web(page: str, config: IndexConfig) -> QueryPage:
-    from treesim_dask.crawl.fetch import fetch_page
-
-    fetched = fetch_page(page)
-    return _query_from_parser_bytes(fetched.html[0], config, page, url=fetched.url[0])
-
-
-def _query_from_archive(page: str, config: IndexConfig, storage_options: Mapping[str, Any] | None) -> QueryPage:
-    from treesim_dask.crawl.pages import read_page_at
-
-    archive, separator, offset = page[len("warc:") :].rpartition("#")
-    if not separator or not offset.isdecimal():
-        raise PageError(f"a page in an archive looks like warc:FILE#OFFSET, got {page!r}")
-    found: PageBatch = read_page_at(archive, int(offset), storage_options=storage_options)
-    place = found.warc[0], found.offset[0]
-    return _query_from_parser_bytes(found.html[0], config, page, url=found.url[0], place=place)
-
-
-def _query_from_file(page: str, config: IndexConfig) -> QueryPage:
-    try:
-        html = Path(page).read_bytes()
-    except FileNotFoundError:
-        raise PageError(
-            f"there is no file {page}; expected an HTML file, a URL, - (standard input), id:PAGE_ID or warc:FILE#OFFSET"
-        ) from None
-    except OSError as error:
-        raise PageError(f"cannot read {page}: {error.strerror}") from None
-    if not html.strip():
-        raise PageError(f"{page} is empty; expected HTML")
-    return query_from_html(html, config, page, digest=payload_digest(html))
+    if isinstance(page, str) and page.startswith("id:"):
+        return query_from_index(segments, page.removeprefix("id:"), config, storage_options)
+    found = load_html(page, segments, storage_options)
+    shape = shape_pages([found.html], config)
+    return make_query(found.name, shape, config, url=found.url, place=found.place, digest=found.digest)

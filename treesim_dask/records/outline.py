@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from treesim_dask.records.page import read_page
+from treesim_dask.records.page import read_page, to_markup
 from treesim_dask.records.regions import RecordRegion
 
 _COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#e377c2", "#8c564b")
@@ -27,7 +27,7 @@ tr[data-record]::before { display: table-cell; }
 """
 
 
-def outline_records(html: bytes, regions: Sequence[RecordRegion], *, n_regions: int = 16) -> str:
+def outline_records(html: bytes | str, regions: Sequence[RecordRegion], *, n_regions: int = 16) -> str:
     """Return the page as one HTML file with the records of its first `n_regions` regions outlined and numbered.
 
     Scripts are taken out, and a content security policy keeps the file from loading anything.
@@ -39,7 +39,7 @@ def outline_records(html: bytes, regions: Sequence[RecordRegion], *, n_regions: 
     >>> outline_records(page, find_records(page)).count('data-record="1.')
     3
     """
-    page = read_page(html, ())
+    page = read_page(to_markup(html), ())
     for number, region in reversed(list(enumerate(regions[:n_regions]))):
         for place, (start, end) in enumerate(region.spans):
             for element in _top_elements(page.parents, start, end):

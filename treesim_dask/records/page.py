@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
+from treesim_dask.crawl.charset import to_utf8
 from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.errors import PageError
 from treesim_dask.types import Int32Array, Int64Array, UInt16Array
@@ -99,6 +100,17 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
         _spliced_depths(parents, owners)[kept], _join_words(len(elements), words, word_owners),
         _lone_names(elements), words, word_owners, word_places,
     )  # fmt: skip
+
+
+def to_markup(html: bytes | str) -> bytes:
+    """Return a page in UTF-8, as the parser takes it; bytes are decoded as a browser would.
+
+    Examples
+    --------
+    >>> to_markup("<p>é".encode("latin-1")) == to_markup("<p>é")
+    True
+    """
+    return html.encode("utf-8", "replace") if isinstance(html, str) else to_utf8(html)
 
 
 def text_of(page: Page, start: int, end: int) -> str:

@@ -11,7 +11,7 @@ from treesim_dask.config import DEFAULT_SPLICED_TAGS
 from treesim_dask.dom.records import RecordRegions, find_regions
 from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.records.fields import record_fields
-from treesim_dask.records.page import Page, read_page, text_of
+from treesim_dask.records.page import Page, read_page, text_of, to_markup
 from treesim_dask.records.selectors import select_exactly
 from treesim_dask.types import Int64Array, offsets_of
 
@@ -59,7 +59,7 @@ class RecordRegion:
 
 
 def find_records(
-    html: bytes,
+    html: bytes | str,
     *,
     min_records: int = 3,
     similarity: float = 0.6,
@@ -71,7 +71,7 @@ def find_records(
     Parameters
     ----------
     html
-        The page, as bytes an HTML parser reads.
+        The page; bytes are decoded as a browser would, by what the page itself declares.
     min_records
         Records a region has at least.
     similarity
@@ -89,7 +89,7 @@ def find_records(
     >>> region.fields
     {'a': ['One', 'Two', 'Three'], 'a href': ['/1', '/2', '/3']}
     """
-    page = read_page(html, spliced_tags)
+    page = read_page(to_markup(html), spliced_tags)
     found = find_regions(
         page.tags, page.depths, min_records=min_records, similarity=similarity, kinds=_class_numbers(page)
     )

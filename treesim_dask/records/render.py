@@ -11,6 +11,8 @@ from typing import Any
 from treesim_dask.errors import PageError
 from treesim_dask.records.regions import RecordRegion
 
+_LONGEST_SHOWN = 400
+
 
 def format_regions(regions: Sequence[RecordRegion]) -> str:
     """Write one paragraph a region: count, coverage, sample of text, selectors.
@@ -36,8 +38,15 @@ def _format_region(number: int, region: RecordRegion) -> str:
         f"{number}  {region.n_records} records, {region.coverage:.0%} of the page{side_by_side}{inside}: ".replace(
             "%", " %"
         )
-        + f"{region.sample}\n{indent}css    {region.css}\n{indent}xpath  {region.xpath}"
+        + f"{region.sample}\n{indent}css    {_shorten(region.css)}\n{indent}xpath  {_shorten(region.xpath)}"
     )
+
+
+def _shorten(selector: str) -> str:
+    """Cut what nobody reads: a selector that lists scattered records one by one."""
+    if len(selector) <= _LONGEST_SHOWN:
+        return selector
+    return f"{selector[:_LONGEST_SHOWN]}... ({len(selector):,} characters: see --json)"
 
 
 def regions_to_json(regions: Sequence[RecordRegion]) -> str:
