@@ -29,6 +29,12 @@ def test_any_bytes_under_any_header(body: bytes, encoding: str) -> None:
     assert len(undo_content_encoding(undo_transfer_encoding(body, "chunked", 10**7), encoding, 10**7)) <= 10**7
 
 
+@given(st.lists(st.binary(), min_size=1, max_size=4), st.sampled_from([b"", b"rest", bytes(40_000)]))
+def test_a_gzip_body_of_several_members(bodies: list[bytes], rest: bytes) -> None:
+    stored = b"".join(CONTENT_ENCODINGS["gzip"](body) for body in bodies) + rest
+    assert undo_content_encoding(stored, "gzip", 10**6) == (b"".join(bodies) or stored)
+
+
 @pytest.mark.parametrize("encoding", [name for name in CONTENT_ENCODINGS if name])
 def test_a_bomb_does_not_go_off(encoding: str) -> None:
     bomb = CONTENT_ENCODINGS[encoding](bytes(20 * 2**20))

@@ -13,7 +13,11 @@ from collections.abc import Callable
 import brotli
 import zstandard
 
+from treesim_dask.crawl.sniffing import GZIP_MAGIC
+
 _CHUNK_LINE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
+
+_PIECE_BYTES = 2**14
 
 
 class BodyTooLong(Exception):
@@ -100,7 +104,18 @@ def _undo(name: str, body: bytes, max_bytes: int) -> bytes:
 
 
 def _undo_gzip(body: bytes, limit: int) -> bytes:
-    return _feed(_zlib_step(16 + zlib.MAX_WBITS, limit), body, limit)
+    """Decode all members of a gzip body; whatever else follows one does not count."""
+    decoded, cursor = bytearray(), 0
+    while body.startswith(GZIP_MAGIC, cursor) and len(decoded) < limit:
+        decoder = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        while not decoder.eof and cursor < len(body) and len(decoded) < limit:
+            piece = body[cursor : cursor + _PIECE_BYTES]
+            try:
+                decoded += decoder.decompress(piece, limit - len(decoded))
+            except zlib.error:
+                return bytes(decoded)
+            cursor += len(piece) - len(decoder.unused_data if decoder.eof else decoder.unconsumed_tail)
+    return bytes(decoded)
 
 
 def _undo_deflate(body: bytes, limit: int) -> bytes:
@@ -122,10 +137,11 @@ def _undo_zstd(body: bytes, limit: int) -> bytes:
 
 def _zlib_step(wbits: int, limit: int) -> Callable[[bytes], bytes]:
     decoder = zlib.decompressobj(wbits)
-    return lambda data: decoder.decompress(data, limit)
+    # behind the end zlib would copy all it was given so far for each further piece
+    return lambda data: b"" if decoder.eof else decoder.decompress(data, limit)
 
 
-def _feed(step: Callable[[bytes], bytes], body: bytes, limit: int, n_step: int = 2**14) -> bytes:
+def _feed(step: Callable[[bytes], bytes], body: bytes, limit: int, n_step: int = _PIECE_BYTES) -> bytes:
     """Decode piece by piece, so that a body that breaks off or is damaged gives what precedes the damage."""
     pieces: list[bytes] = []
     n_decoded = 0
