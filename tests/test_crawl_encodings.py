@@ -16,7 +16,13 @@ HTML = "<html><body><p class='ä'>Grüße, 世界</p></body></html>"
 
 @given(st.binary(), st.integers(1, 100))
 def test_chunks_join_to_the_body(body: bytes, n_bytes: int) -> None:
-    assert join_chunks(chunked(body, n_bytes)) == body
+    assert join_chunks(chunked(body, n_bytes), len(body)) == body
+
+
+@given(st.binary(min_size=1), st.integers(1, 100))
+def test_chunks_that_join_to_too_much(body: bytes, n_bytes: int) -> None:
+    with pytest.raises(BodyTooLong):
+        join_chunks(chunked(body, n_bytes), len(body) - 1)
 
 
 @given(st.binary(min_size=1), st.sampled_from(sorted(CONTENT_ENCODINGS)))

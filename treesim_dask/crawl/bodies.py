@@ -42,7 +42,7 @@ def undo_transfer_encoding(body: bytes, field: str, max_bytes: int) -> bytes:
     b'Wiki'
     """
     for name in reversed(_names(field)):
-        body = join_chunks(body) if name == "chunked" else _undo(name, body, max_bytes)
+        body = join_chunks(body, max_bytes) if name == "chunked" else _undo(name, body, max_bytes)
     return body
 
 
@@ -68,25 +68,28 @@ def undo_content_encoding(body: bytes, field: str, max_bytes: int) -> bytes:
     return body
 
 
-def join_chunks(body: bytes) -> bytes:
+def join_chunks(body: bytes, max_bytes: int) -> bytes:
     """Join the chunks of a chunked body; a body without a chunk header is returned as it is.
+
+    More than `max_bytes` bytes in chunks raise `BodyTooLong`.
 
     Examples
     --------
-    >>> join_chunks(b"3\\r\\nabc\\r\\n2;x=y\\r\\nde\\r\\n0\\r\\n\\r\\n"), join_chunks(b"<html>")
+    >>> join_chunks(b"3\\r\\nabc\\r\\n2;x=y\\r\\nde\\r\\n0\\r\\n\\r\\n", 9), join_chunks(b"<html>", 9)
     (b'abcde', b'<html>')
     """
-    pieces: list[bytes] = []
-    cursor = 0
+    joined, cursor = bytearray(), 0
     while match := _CHUNK_LINE.match(body, cursor):
         start, n_bytes = match.end(), int(match[1], 16)
         if n_bytes == 0:
-            return b"".join(pieces)
-        pieces.append(body[start : start + n_bytes])
+            return bytes(joined)
+        joined += body[start : start + n_bytes]
+        if len(joined) > max_bytes:
+            raise BodyTooLong
         cursor = start + n_bytes
         cursor += 2 if body.startswith(b"\r\n", cursor) else body.startswith(b"\n", cursor)
     # no chunk header where one belongs: the rest is kept, since the page most likely goes on there
-    return b"".join([*pieces, body[cursor:]])
+    return bytes(joined + body[cursor:])
 
 
 def _names(field: str) -> list[str]:
