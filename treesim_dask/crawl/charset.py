@@ -97,11 +97,11 @@ def find_encoding(html: bytes, content_type: str = "") -> str | None:
                 return codec
     declared = _HEADER_CHARSET.search(content_type)
     if declared:
-        codec = _NOT_ASCII.get(declared[1].lower())
-        return codec if not _is_wide(codec) or head.count(0) * _FEW_NULS > len(head) else None
+        named = _NOT_ASCII.get(declared[1].lower())
+        return named if not _is_wide(named) or head.count(0) * _FEW_NULS > len(head) else None
     in_meta = _META_CHARSET.search(head)
-    codec = _NOT_ASCII.get(in_meta[1].decode("ascii").lower()) if in_meta else None
-    return None if _is_wide(codec) else codec  # a meta element that can be read as ASCII is not written in UTF-16
+    named = _NOT_ASCII.get(in_meta[1].decode("ascii").lower()) if in_meta else None
+    return None if _is_wide(named) else named  # a meta element that can be read as ASCII is not written in UTF-16
 
 
 def _is_wide(codec: str | None) -> bool:
