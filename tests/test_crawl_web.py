@@ -88,6 +88,13 @@ class TestStreaming:
         site.ignores_ranges = True
         assert count_pages(f"{site.url}/a.warc.gz") == 100
 
+    def test_a_server_that_answers_with_later_bytes(self, site: Site, archive: bytes) -> None:
+        site.files["/a.warc.gz"] = archive
+        site.breaks["/a.warc.gz"] = [1_500_000]
+        site.shifts_ranges = 7
+        with pytest.raises(SourceError, match="answered from byte"):
+            count_pages(f"{site.url}/a.warc.gz")
+
     def test_an_overloaded_server_is_asked_again(self, site: Site, archive: bytes) -> None:
         site.files["/a.warc.gz"] = archive
         site.statuses["/a.warc.gz"] = [503, 500, 429]

@@ -148,6 +148,9 @@ class ByteStream:
             raise SourceError(f"{self.url} changed while it was read: start again")
         self._version, self.size = connection.version, connection.size
         n_ahead = self.position - connection.start
+        if n_ahead < 0:
+            other = f"{self.url} answered from byte {connection.start}, asked for byte {self.position}"
+            raise RequestFailed(other, is_temporary=True)
         while n_ahead > 0:  # the server ignored the range
             skipped = connection.read(min(n_ahead, CHUNK_BYTES))
             if not skipped:
