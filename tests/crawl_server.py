@@ -28,6 +28,7 @@ class Site:
     breaks: dict[str, list[int]] = field(default_factory=dict)
     changes: dict[str, bytes] = field(default_factory=dict)
     ignores_ranges: bool = False
+    shifts_ranges: int = 0
     sends_chunked: bool = False
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     url: str = ""
@@ -62,6 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
         if start > end:
             self._answer(416, b"", Content_Range=f"bytes */{len(data)}")
             return
+        start += self.site.shifts_ranges
         self._answer(206, data[start : end + 1], Content_Range=f"bytes {start}-{end}/{len(data)}", **headers)
 
     def _answer(self, status: int, body: bytes, **headers: str) -> None:

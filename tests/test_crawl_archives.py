@@ -255,6 +255,13 @@ class TestFilter:
         assert len(pages) == 0
         assert (skipped.reason, skipped.offset) == ([reason], [len(first)])
 
+    @pytest.mark.parametrize("file_format", FORMATS)
+    def test_an_endless_http_header_is_no_response(self, tmp_path: Path, file_format: str) -> None:
+        endless = http_response(PAGE, **{f"X_{number}": "x" * 1000 for number in range(1100)})
+        archive = build_archive([warc_record(endless), warc_record(http_response())], file_format)
+        pages, skipped = read_bytes(tmp_path, archive.data)
+        assert (pages.html, skipped.reason) == ([PAGE], [reasons.STATUS])
+
     def test_hosts_include_subdomains(self, tmp_path: Path) -> None:
         urls = ["http://example.org/", "https://www.EXAMPLE.org:8080/", "http://badexample.org/", "http://[broken/"]
         data = b"".join(warc_record(http_response(), url) for url in urls)

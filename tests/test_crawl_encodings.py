@@ -16,7 +16,13 @@ HTML = "<html><body><p class='ä'>Grüße, 世界</p></body></html>"
 
 @given(st.binary(), st.integers(1, 100))
 def test_chunks_join_to_the_body(body: bytes, n_bytes: int) -> None:
-    assert join_chunks(chunked(body, n_bytes)) == body
+    assert join_chunks(chunked(body, n_bytes), len(body)) == body
+
+
+@given(st.binary(min_size=1), st.integers(1, 100))
+def test_chunks_that_join_to_too_much(body: bytes, n_bytes: int) -> None:
+    with pytest.raises(BodyTooLong):
+        join_chunks(chunked(body, n_bytes), len(body) - 1)
 
 
 @given(st.binary(min_size=1), st.sampled_from(sorted(CONTENT_ENCODINGS)))
@@ -27,6 +33,12 @@ def test_encodings_are_undone(body: bytes, encoding: str) -> None:
 @given(st.binary(), st.sampled_from([*sorted(CONTENT_ENCODINGS), "x-gzip", "identity", "nonsense", "gzip, br"]))
 def test_any_bytes_under_any_header(body: bytes, encoding: str) -> None:
     assert len(undo_content_encoding(undo_transfer_encoding(body, "chunked", 10**7), encoding, 10**7)) <= 10**7
+
+
+@given(st.lists(st.binary(), min_size=1, max_size=4), st.sampled_from([b"", b"rest", bytes(40_000)]))
+def test_a_gzip_body_of_several_members(bodies: list[bytes], rest: bytes) -> None:
+    stored = b"".join(CONTENT_ENCODINGS["gzip"](body) for body in bodies) + rest
+    assert undo_content_encoding(stored, "gzip", 10**6) == (b"".join(bodies) or stored)
 
 
 @pytest.mark.parametrize("encoding", [name for name in CONTENT_ENCODINGS if name])

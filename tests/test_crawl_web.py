@@ -17,6 +17,7 @@ from treesim_dask.crawl import streams
 from treesim_dask.crawl.fetch import fetch_page
 from treesim_dask.crawl.inputs import find_sources
 from treesim_dask.crawl.pages import read_page_at, read_pages
+from treesim_dask.crawl.streams import find_filesystem
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import PageError, SourceError
 from treesim_dask.query.page import load_query
@@ -88,6 +89,13 @@ class TestStreaming:
         site.ignores_ranges = True
         assert count_pages(f"{site.url}/a.warc.gz") == 100
 
+    def test_a_server_that_answers_with_later_bytes(self, site: Site, archive: bytes) -> None:
+        site.files["/a.warc.gz"] = archive
+        site.breaks["/a.warc.gz"] = [1_500_000]
+        site.shifts_ranges = 7
+        with pytest.raises(SourceError, match="answered from byte"):
+            count_pages(f"{site.url}/a.warc.gz")
+
     def test_an_overloaded_server_is_asked_again(self, site: Site, archive: bytes) -> None:
         site.files["/a.warc.gz"] = archive
         site.statuses["/a.warc.gz"] = [503, 500, 429]
@@ -119,7 +127,8 @@ class TestStreaming:
 
         with fsspec.open("memory://crawl/a.warc.gz", "wb") as file:
             file.write(archive)
-        [source] = find_sources(["memory://crawl/"])
+        [source] = find_sources(["memory://crawl/"], storage_options={"retries": 1})
+        assert find_filesystem("memory://crawl/", {"retries": 1})[0].storage_options == {}
         assert source.size == len(archive)
         assert sum(map(len, read_pages(source, PageFilter(), SkippedLog()))) == 100
 

@@ -7,6 +7,7 @@ warcio stops at the first thing it does not understand.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -20,11 +21,12 @@ from treesim_dask.crawl import reasons
 from treesim_dask.crawl.members import DamagedMember, MemberStream, open_members
 from treesim_dask.crawl.sniffing import MAX_START_LINE, begins_record, name_foreign_format
 from treesim_dask.crawl.streams import ByteStream
-from treesim_dask.crawl.usual import HttpResponse, read_usual_http, read_usual_record
+from treesim_dask.crawl.usual import MAX_HTTP_HEADER, HttpResponse, read_usual_http, read_usual_record
 from treesim_dask.errors import SourceError
 from treesim_dask.types import SkippedLog
 
 _MAX_HEADER_BYTES = 2**20
+_EMPTY_LINE = re.compile(rb"\n[ \t\r]*+\n")
 _LONG_HEAD_BYTES = 2**16  # of a response too long to keep: enough for its HTTP header
 
 # A crawl has thousands of URLs with spaces; warcio would say so for each of them.
@@ -233,6 +235,8 @@ class ArchiveReader:
         return response if len(content) == record.length else replace(response, body=None)
 
     def _read_http(self, content: bytes) -> HttpResponse:
+        if len(content) > MAX_HTTP_HEADER and not _EMPTY_LINE.search(content, 0, MAX_HTTP_HEADER):
+            return HttpResponse(0, {}, b"")
         stream = BytesIO(content)
         try:
             http = self._loader.http_parser.parse(stream)

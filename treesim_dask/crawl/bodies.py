@@ -13,7 +13,11 @@ from collections.abc import Callable
 import brotli
 import zstandard
 
+from treesim_dask.crawl.sniffing import GZIP_MAGIC
+
 _CHUNK_LINE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
+
+_PIECE_BYTES = 2**14
 
 
 class BodyTooLong(Exception):
@@ -38,7 +42,7 @@ def undo_transfer_encoding(body: bytes, field: str, max_bytes: int) -> bytes:
     b'Wiki'
     """
     for name in reversed(_names(field)):
-        body = join_chunks(body) if name == "chunked" else _undo(name, body, max_bytes)
+        body = join_chunks(body, max_bytes) if name == "chunked" else _undo(name, body, max_bytes)
     return body
 
 
@@ -64,25 +68,28 @@ def undo_content_encoding(body: bytes, field: str, max_bytes: int) -> bytes:
     return body
 
 
-def join_chunks(body: bytes) -> bytes:
+def join_chunks(body: bytes, max_bytes: int) -> bytes:
     """Join the chunks of a chunked body; a body without a chunk header is returned as it is.
+
+    More than `max_bytes` bytes in chunks raise `BodyTooLong`.
 
     Examples
     --------
-    >>> join_chunks(b"3\\r\\nabc\\r\\n2;x=y\\r\\nde\\r\\n0\\r\\n\\r\\n"), join_chunks(b"<html>")
+    >>> join_chunks(b"3\\r\\nabc\\r\\n2;x=y\\r\\nde\\r\\n0\\r\\n\\r\\n", 9), join_chunks(b"<html>", 9)
     (b'abcde', b'<html>')
     """
-    pieces: list[bytes] = []
-    cursor = 0
+    joined, cursor = bytearray(), 0
     while match := _CHUNK_LINE.match(body, cursor):
         start, n_bytes = match.end(), int(match[1], 16)
         if n_bytes == 0:
-            return b"".join(pieces)
-        pieces.append(body[start : start + n_bytes])
+            return bytes(joined)
+        joined += body[start : start + n_bytes]
+        if len(joined) > max_bytes:
+            raise BodyTooLong
         cursor = start + n_bytes
         cursor += 2 if body.startswith(b"\r\n", cursor) else body.startswith(b"\n", cursor)
     # no chunk header where one belongs: the rest is kept, since the page most likely goes on there
-    return b"".join([*pieces, body[cursor:]])
+    return bytes(joined + body[cursor:])
 
 
 def _names(field: str) -> list[str]:
@@ -100,7 +107,18 @@ def _undo(name: str, body: bytes, max_bytes: int) -> bytes:
 
 
 def _undo_gzip(body: bytes, limit: int) -> bytes:
-    return _feed(_zlib_step(16 + zlib.MAX_WBITS, limit), body, limit)
+    """Decode all members of a gzip body; whatever else follows one does not count."""
+    decoded, cursor = bytearray(), 0
+    while body.startswith(GZIP_MAGIC, cursor) and len(decoded) < limit:
+        decoder = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        while not decoder.eof and cursor < len(body) and len(decoded) < limit:
+            piece = body[cursor : cursor + _PIECE_BYTES]
+            try:
+                decoded += decoder.decompress(piece, limit - len(decoded))
+            except zlib.error:
+                return bytes(decoded)
+            cursor += len(piece) - len(decoder.unused_data if decoder.eof else decoder.unconsumed_tail)
+    return bytes(decoded)
 
 
 def _undo_deflate(body: bytes, limit: int) -> bytes:
@@ -122,10 +140,11 @@ def _undo_zstd(body: bytes, limit: int) -> bytes:
 
 def _zlib_step(wbits: int, limit: int) -> Callable[[bytes], bytes]:
     decoder = zlib.decompressobj(wbits)
-    return lambda data: decoder.decompress(data, limit)
+    # behind the end zlib would copy all it was given so far for each further piece
+    return lambda data: b"" if decoder.eof else decoder.decompress(data, limit)
 
 
-def _feed(step: Callable[[bytes], bytes], body: bytes, limit: int, n_step: int = 2**14) -> bytes:
+def _feed(step: Callable[[bytes], bytes], body: bytes, limit: int, n_step: int = _PIECE_BYTES) -> bytes:
     """Decode piece by piece, so that a body that breaks off or is damaged gives what precedes the damage."""
     pieces: list[bytes] = []
     n_decoded = 0

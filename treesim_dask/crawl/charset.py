@@ -146,11 +146,11 @@ def find_encoding(html: bytes, content_type: str = "") -> str | None:
                 return codec
     declared = _HEADER_CHARSET.search(content_type)
     if declared:
-        in_header = _NOT_ASCII.get(declared[1].lower())
-        return in_header if not _is_wide(in_header) or head.count(0) * _FEW_NULS > len(head) else None
-    meta = _META_CHARSET.search(head)
-    in_meta = _NOT_ASCII.get(meta[1].decode("ascii").lower()) if meta else None
-    return None if _is_wide(in_meta) else in_meta  # a meta element that can be read as ASCII is not written in UTF-16
+        named = _NOT_ASCII.get(declared[1].lower())
+        return named if not _is_wide(named) or head.count(0) * _FEW_NULS > len(head) else None
+    in_meta = _META_CHARSET.search(head)
+    named = _NOT_ASCII.get(in_meta[1].decode("ascii").lower()) if in_meta else None
+    return None if _is_wide(named) else named  # a meta element that can be read as ASCII is not written in UTF-16
 
 
 def _is_wide(codec: str | None) -> bool:

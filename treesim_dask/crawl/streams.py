@@ -26,6 +26,7 @@ from treesim_dask.errors import SourceError, TransferError
 
 CHUNK_BYTES = 2**20
 DEFAULT_RETRIES = 5  # waits of about 0.5, 1, 2, 4 and 8 seconds
+_OURS = {"retries"}  # storage options that are none of fsspec's business
 _FIRST_WAIT = 0.5
 _MISSING_STATUSES = {404, 410, 416}  # 416: the file ends before the bytes asked for
 _LONGEST_WAIT = 300.0  # that a server may ask for
@@ -148,6 +149,9 @@ class ByteStream:
             raise SourceError(f"{self.url} changed while it was read: start again")
         self._version, self.size = connection.version, connection.size
         n_ahead = self.position - connection.start
+        if n_ahead < 0:
+            other = f"{self.url} answered from byte {connection.start}, asked for byte {self.position}"
+            raise RequestFailed(other, is_temporary=True)
         while n_ahead > 0:  # the server ignored the range
             skipped = connection.read(min(n_ahead, CHUNK_BYTES))
             if not skipped:
@@ -229,7 +233,9 @@ def is_local(url: str) -> bool:
 def find_filesystem(url: str, storage_options: Mapping[str, Any] | None) -> tuple[Any, str]:
     """Return fsspec's file system for `url` and the path inside it."""
     try:
-        fs, path = url_to_fs(url, **(storage_options or {}))
+        fs, path = url_to_fs(
+            url, **{name: value for name, value in (storage_options or {}).items() if name not in _OURS}
+        )
     except ValueError as error:
         known = "a path, https://, s3:// or another scheme that fsspec knows"
         raise SourceError(f"cannot open {url!r}: {error}: expected {known}") from error

@@ -15,6 +15,7 @@ _RECORD_HEADER = re.compile(rb"WARC/1\.[01]\r\n" + _FIELDS)
 _HTTP_HEADER = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})(?: [ -~]*+)?\r\n" + _FIELDS)
 _ODD_URL = re.compile(rb"\nwarc-target-uri: (?:<|[^\r ]* )")  # warcio mends those
 _RECORD_END = b"\r\n\r\n"
+MAX_HTTP_HEADER = 2**20  # servers and clients stop far earlier
 
 
 class UsualRecord(NamedTuple):
@@ -72,7 +73,7 @@ def read_usual_http(member: bytes, start: int, end: int) -> HttpResponse | None:
     >>> read_usual_http(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/html\\r\\n\\r\\n<p>", 0, 47)
     HttpResponse(status=200, fields={'content-type': 'text/html'}, body=b'<p>')
     """
-    header = _HTTP_HEADER.match(member, start, end)
+    header = _HTTP_HEADER.match(member, start, min(end, start + MAX_HTTP_HEADER))
     return HttpResponse(int(header[1]), _read_fields(header[0]), member[header.end() : end]) if header else None
 
 
