@@ -293,6 +293,24 @@ def test_an_open_index_goes_on_after_compaction(store):
     assert [index.search(query_of(page), 8).matches for page in PAGES[::9]] == before
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda index: index.search(f"id:{PAGES[3]['page_id']}", 8).matches,
+        lambda index: [a.matches for _, a in index.search_many([f"id:{page['page_id']}" for page in PAGES[:3]])],
+        lambda index: sorted(index.pages.compute()["url"]),
+        lambda index: index.signatures.compute().shape[1],
+        lambda index: index.evaluate({page["url"]: page["warc"] for page in PAGES}, n_queries=3).n_pages,
+        lambda index: index.info.n_pages,
+    ],
+    ids=["search", "search_many", "pages", "signatures", "evaluate", "info"],
+)
+def test_whatever_is_asked_of_an_open_index_survives_a_compaction(store, ask):
+    index, expected = open_index(store.url, memory=0), ask(open_index(store.url))
+    compact(store.url)
+    assert ask(index) == expected
+
+
 @pytest.mark.parametrize("options", [{"max_pages": 0}, {"shapes_per_part": 0}])
 def test_options_that_make_no_sense_are_refused(store, options):
     with pytest.raises(ConfigError, match="at least 1"):

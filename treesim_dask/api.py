@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
 from treesim_dask.index.live import count_live, live_segments
 from treesim_dask.index.manifest import read_manifest
+from treesim_dask.index.segment import SEGMENTS
 from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from treesim_dask.index.check import Problem
     from treesim_dask.query.evaluate import Evaluation
+
+_T = TypeVar("_T")
 
 
 def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memory: int = DEFAULT_MEMORY) -> Index:
@@ -138,8 +141,7 @@ class Index:
     ) -> SegmentAnswer:
         """Return the matches of a page as objects, with the number of candidates; see `query`."""
         chosen = self._options(k, storage_options, options)
-        query = page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
-        return self._answer([query], chosen, client)[0]
+        return self._answer([self._load(page, storage_options)], chosen, client)[0]
 
     def search_many(
         self,
@@ -151,11 +153,7 @@ class Index:
     ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
         """Yield each page with its answer, in order; some hundreds are answered at once. See `search`."""
         chosen = self._options(k, storage_options, options)
-        queries = (
-            page if isinstance(page, QueryPage) else load_query(page, self.segments, self.config, storage_options)
-            for page in pages
-        )
-        for block in in_blocks(queries):
+        for block in in_blocks(self._load(page, storage_options) for page in pages):
             yield from zip(block, self._answer(block, chosen, client), strict=True)
 
     def search_batch(
@@ -174,20 +172,34 @@ class Index:
         """
         from treesim_dask.query.batch import read_queries
 
-        queries = read_queries(batch, self.segments, self.config, storage_options)
+        load = partial(self._load, storage_options=storage_options)
+        queries = read_queries(batch, load, self.config, storage_options)
         return self.search_many(queries, k, storage_options=storage_options, **options)
+
+    def _load(self, page: str | bytes | QueryPage, storage_options: Mapping[str, Any] | None) -> QueryPage:
+        if isinstance(page, QueryPage):
+            return page
+        return self._retry(lambda: load_query(page, self.segments, self.config, storage_options))
+
+    def _retry(self, ask: Callable[[], _T]) -> _T:
+        """Ask; where compaction has removed a segment meanwhile, again of those that took its place."""
+        try:
+            return ask()
+        except FileNotFoundError:
+            self.refresh()
+            return ask()
+
+    def _see_compaction(self) -> None:
+        """See the index as it is now if one of its segments is gone: what is read later has to find its files."""
+        if not {segment.segment_id for segment in self.segments}.issubset(self.store.list_names(SEGMENTS)):
+            self.refresh()
 
     def _answer(
         self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None
     ) -> list[SegmentAnswer]:
-        """Answer queries; where compaction has removed a segment meanwhile, from those that took its place."""
         check_metric(options.ordering, self.config)
         ask = partial(self._ask, client)
-        try:
-            return self._ask_and_fill(ask, queries, options)
-        except FileNotFoundError:
-            self.refresh()
-            return self._ask_and_fill(ask, queries, options)
+        return self._retry(lambda: self._ask_and_fill(ask, queries, options))
 
     def _options(self, k: int, storage_options: Mapping[str, Any] | None, options: Mapping[str, Any]) -> SearchOptions:
         has_formula = self.config.family == "minhash"
@@ -240,13 +252,14 @@ class Index:
         """Measure precision against labels and recall against exact search; see `treesim_dask.query.evaluate`."""
         from treesim_dask.query.evaluate import evaluate
 
-        return evaluate(self.segments, self.config, labels, find_metric(metric), **options)
+        return self._retry(lambda: evaluate(self.segments, self.config, labels, find_metric(metric), **options))
 
     @property
     def pages(self) -> dask.dataframe.DataFrame:
         """The pages of all segments as a lazy Dask DataFrame, one partition a segment."""
         from treesim_dask.dataflow import page_frame
 
+        self._see_compaction()
         return page_frame(self.segments)
 
     @property
@@ -254,13 +267,14 @@ class Index:
         """The signatures of all distinct shapes as a lazy Dask array. Shape (n_shapes, n_hashes), dtype uint32."""
         from treesim_dask.dataflow import signature_array
 
+        self._see_compaction()
         return signature_array(self.segments, self.config.n_hashes)
 
     @cached_property
     def info(self) -> IndexInfo:
         """What the index holds."""
+        counts = self._retry(lambda: [count_live(segment) for segment in self.segments])
         summaries = [segment.summary for segment in self.segments]
-        counts = [count_live(segment) for segment in self.segments]
         return IndexInfo(
             url=self.url,
             config=self.config,
@@ -310,7 +324,7 @@ class Index:
         """
         from treesim_dask.index.export import export_tables
 
-        return export_tables(self.segments, folder, file_format)
+        return self._retry(lambda: export_tables(self.segments, folder, file_format))
 
     def check(
         self,

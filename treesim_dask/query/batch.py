@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.live import live_segments
 from treesim_dask.index.manifest import MANIFEST, read_manifest
-from treesim_dask.index.segment import Segment
 from treesim_dask.index.store import Store
-from treesim_dask.query.page import QueryPage, load_query, queries_from_rows
+from treesim_dask.query.page import QueryPage, queries_from_rows
 from treesim_dask.types import PageBatch, SkippedLog
 
 _ROWS_AT_ONCE = 1024
@@ -28,7 +27,7 @@ _SINGLE_PAGE = re.compile(r"id:|warc:|https?://(?!.*\.warc(\.gz|\.zst)?$)")
 
 def read_queries(
     batch: str,
-    segments: Sequence[Segment],
+    load: Callable[[str], QueryPage],
     config: IndexConfig,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[QueryPage]:
@@ -39,8 +38,10 @@ def read_queries(
     batch
         Another index; a folder, a glob, a WARC file or an HTML file; or a list (``.txt``) with one of these, or a
         page as for a single query, on each line.
-    segments, config
-        The index to be searched.
+    load
+        Returns the page that a name as for a single query means.
+    config
+        The parameters of the index to be searched.
     storage_options
         For reading archives.
     """
@@ -50,7 +51,7 @@ def read_queries(
     names = _read_list(batch) if batch.endswith(_LIST_NAMES) else [batch]
     single = [name for name in names if _SINGLE_PAGE.match(name)]
     for name in single:
-        yield load_query(name, segments, config, storage_options)
+        yield load(name)
     if len(single) < len(names):
         yield from _queries_from_crawl([name for name in names if name not in single], config, storage_options)
 
