@@ -30,7 +30,9 @@ from tests.crawl_archives import (
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
 from treesim_dask.crawl.inputs import find_sources
+from treesim_dask.crawl.members import open_members
 from treesim_dask.crawl.pages import parse_date, read_page_at, read_pages
+from treesim_dask.crawl.streams import ByteStream, Connection, open_stream
 from treesim_dask.errors import PageError, SourceError
 from treesim_dask.types import PageBatch, SkippedLog, Source
 
@@ -349,6 +351,25 @@ class TestDamage:
     def test_what_is_no_archive_is_an_error(self, tmp_path: Path, data: bytes, said: str) -> None:
         with pytest.raises(SourceError, match=said):
             read_bytes(tmp_path, data)
+
+
+def test_going_back_in_a_plain_file_reads_nothing_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.warc"
+    path.write_bytes(b"WARC/1.0\r\n" + bytes(4 * 2**20))
+    asked: list[int] = []
+
+    def connect(position: int) -> Connection:
+        asked.append(position)
+        return open_stream(str(path))._connect(position)
+
+    with ByteStream(str(path), connect) as stream:
+        members = open_members(stream)
+        assert members is not None
+        members.open_member()
+        members.skip(4 * 2**20)
+        members.rewind(2**20 + 5)
+        assert (members.position, members.peek(2)) == (2**20 + 5, bytes(2))
+    assert asked == [0, 2**20 + 4]
 
 
 def _pages_outside(records: list[StoredRecord], archive: Archive, is_kept) -> set[tuple[str, bytes, int]]:  # type: ignore[no-untyped-def]

@@ -214,8 +214,14 @@ class MemberStream:
         self._cursor = 0
 
     def rewind(self, position: int) -> None:
-        """Go back inside the member: free while the bytes are at hand, else by decoding the member again."""
-        if position < self._base:
+        """Go back inside the member: free while the bytes are at hand, else read or decoded again."""
+        if position < self._base and not self._magics:
+            self._base = max(self.member_position, position - 1)  # the line end before stays visible
+            self.raw.seek(self._base)
+            self._buffer.clear()
+            self._cursor = 0
+            self.skip(position - self._base)
+        elif position < self._base:
             self.raw.seek(self.member_offset)
             self._base = self.member_position
             self._buffer.clear()

@@ -18,5 +18,4 @@ TRUNCATED = "truncated"  # the file stops inside a WARC record
 DAMAGED_BODY = "damaged-body"  # the content encoding of a response does not decode
 UNREADABLE = "unreadable"  # no such file, or no response at the place an extract names
 
-FILTER_REASONS = frozenset({STATUS, CONTENT_TYPE, HOST, URL_PATTERN, TOO_SHORT, TOO_LONG})
 DAMAGE_REASONS = frozenset({DAMAGED_COMPRESSION, DAMAGED_HEADER, WRONG_LENGTH, TRUNCATED, DAMAGED_BODY, UNREADABLE})
