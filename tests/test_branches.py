@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import nested_trees, tree_batch
 
-from treesim_dask.dom.branches import binary_branches, branch_key, branch_name, count_branches
+from treesim_dask.dom.branches import _find_slot, binary_branches, branch_key, branch_name, count_branches, count_rows
 from treesim_dask.dom.tree import parse_trees
 from treesim_dask.dom.vocabulary import tag_id
 
@@ -90,3 +90,16 @@ def test_no_pages_and_pages_without_nodes():
     assert len(count_branches(tree_batch([]))) == 0
     shapes = count_branches(tree_batch([[], [(1, 0)], []]))
     assert np.diff(shapes.indptr).tolist() == [0, 1, 0]
+
+
+def test_keys_made_to_collide_are_counted_by_sorting():
+    # multiples of the inverse of the table's multiplier: all begin at the first slot
+    inverse = pow(0x9E3779B1, -1, 2**32)
+    colliding = np.array([i * inverse % 2**32 for i in range(120)], np.uint32)
+    keys = np.concatenate([[5, 4, 5], np.tile(colliding, 2), [7, 7]]).astype(np.uint32)
+    shapes = count_rows(keys, np.array([0, 3, 243, 245]))
+    assert shapes.indptr.tolist() == [0, 2, 122, 123]
+    assert shapes.branches.tolist() == [4, 5, *np.unique(colliding).tolist(), 7]
+    assert shapes.counts.tolist() == [1, 2, *[2] * 120, 2]
+    slots = np.zeros(512, np.int64)
+    assert {int(_find_slot(slots, keys.astype(np.uint64), key)[0]) for key in colliding} == {0}

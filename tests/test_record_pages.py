@@ -185,3 +185,18 @@ def test_other_xpath_is_refused(xpath):
 
 def test_names_are_escaped_as_css_asks():
     assert Step("div", id="1", classes=("w-1/2", "md:flex", "-3")).css() == r"div#\31 .w-1\/2.md\:flex.-\33 "
+
+
+@pytest.mark.parametrize(
+    "before",
+    [b"<!-- <head> <body> --><html>", b"<html title='<head><body>'>", b"<html><head title='>'><body class='a>b'>"],
+)
+def test_no_page_hides_the_policy_of_its_outline(before):
+    page = before + b"<ul><li>One<li>Two<li>Three</ul>"
+    outlined = outline_records(page, find_records(page))
+    parser = LexborHTMLParser(outlined)
+    first = parser.css("head > *")[1]
+    assert first.attributes["http-equiv"] == "Content-Security-Policy"
+    assert outlined.index("Content-Security-Policy") < outlined.index("<html")
+    assert parser.css_first("body > #treesim-legend") is not None
+    assert len(parser.css("li[data-record]")) == 3

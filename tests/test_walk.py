@@ -99,3 +99,11 @@ def test_another_version_is_walked_through_objects(monkeypatch):
 def test_a_struct_that_looks_otherwise_fails_the_self_test(monkeypatch, name):
     monkeypatch.setattr(structs, name, 48)  # the previous sibling
     assert not can_walk_structs()
+
+
+@pytest.mark.parametrize(("field", "offset"), [("_LENGTH", 32), ("_LENGTH", 0), ("_ITSELF", 24)])
+def test_a_name_struct_laid_out_otherwise_is_found_out_before_it_is_trusted(monkeypatch, field, offset):
+    monkeypatch.setattr(structs, field, offset)
+    parser = LexborHTMLParser(b"<x-card>")
+    assert not structs._looks_as_expected(parser)
+    assert not structs._agrees_with_objects()

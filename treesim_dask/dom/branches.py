@@ -14,6 +14,7 @@ from treesim_dask.kernels import kernel
 from treesim_dask.types import Int32Array, Int64Array, ShapeBatch, TreeBatch, UInt16Array, UInt32Array, UInt64Array
 
 _MASK = (1 << TAG_BITS) - 1
+_MOST_PROBES = 8  # a key, on average; chance takes less than 1
 
 
 def count_branches(trees: TreeBatch) -> ShapeBatch:
@@ -109,8 +110,13 @@ def _count_rows(keys: UInt32Array, indptr: Int64Array) -> tuple[Int64Array, UInt
         start = end
         table = slots[: _table_size(indptr[row + 1] - indptr[row])]
         table[:] = 0
+        n_left = _MOST_PROBES * (indptr[row + 1] - indptr[row])
         for i in range(indptr[row], indptr[row + 1]):
-            slot = _find_slot(table, counted, keys[i])
+            slot, n_probes = _find_slot(table, counted, keys[i])
+            n_left -= n_probes
+            if n_left < 0:  # keys made to collide
+                end = _count_sorted(np.sort(keys[indptr[row] : indptr[row + 1]]), counted, start)
+                break
             if table[slot] == 0:
                 counted[end] = np.uint64(keys[i]) << np.uint64(32)
                 end += 1
@@ -119,6 +125,17 @@ def _count_rows(keys: UInt32Array, indptr: Int64Array) -> tuple[Int64Array, UInt
         counted[start:end].sort()
         row_starts[row + 1] = end
     return row_starts, (counted[:end] >> np.uint64(32)).astype(np.uint32), counted[:end].astype(np.uint32)
+
+
+@kernel
+def _count_sorted(keys: UInt32Array, counted: UInt64Array, end: int) -> int:
+    """Append the distinct ones of sorted keys with their counts, and return where they end."""
+    for i in range(len(keys)):
+        if i == 0 or keys[i] != keys[i - 1]:
+            counted[end] = np.uint64(keys[i]) << np.uint64(32)
+            end += 1
+        counted[end - 1] += np.uint64(1)
+    return end
 
 
 @kernel
@@ -131,10 +148,12 @@ def _table_size(n_keys: int) -> int:
 
 
 @kernel
-def _find_slot(table: Int64Array, counted: UInt64Array, key: np.uint32) -> np.int64:
-    """Return the slot of a key, or the free one where it belongs."""
+def _find_slot(table: Int64Array, counted: UInt64Array, key: np.uint32) -> tuple[np.int64, int]:
+    """Return the slot of a key, or the free one where it belongs, and how many others were looked at."""
     mask = len(table) - 1
+    n_probes = 0
     slot = np.int64((key * np.uint32(0x9E3779B1)) >> np.uint32(7)) & mask
     while table[slot] and counted[table[slot] - 1] >> np.uint64(32) != key:
         slot = (slot + 1) & mask
-    return slot
+        n_probes += 1
+    return slot, n_probes

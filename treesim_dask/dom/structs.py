@@ -102,8 +102,14 @@ def _looks_as_expected(parser: LexborHTMLParser) -> bool:
             _word_at(node.mem_id + offset) == (0 if relative is None else relative.mem_id)
             for offset, relative in ((_NEXT, node.next), (_PARENT, node.parent), (_FIRST_CHILD, node.first_child))
         )
+        and (node.tag_id < N_KNOWN or _is_name_of(node.tag_id, node.tag or ""))
         for node in nodes
     )
+
+
+def _is_name_of(address: int, tag: str) -> bool:
+    """Tell whether a struct is that of an unknown tag: it holds its own address, and the length of the name."""
+    return _word_at(address + _ITSELF) == address and _word_at(address + _LENGTH) == len(tag.encode())
 
 
 def _every_kind_of_node() -> bytes:

@@ -15,6 +15,7 @@ _POLICY = (
     '<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
 )
+_BODY_TAG = re.compile(r"""<body(?:[^>"]|"[^"]*")*>""")
 _STYLE = """
 [data-region] { outline: 3px solid var(--region) !important; outline-offset: -2px; }
 [data-record]::before { content: attr(data-record); background: var(--region); color: #fff;
@@ -49,7 +50,8 @@ def outline_records(html: bytes | str, regions: Sequence[RecordRegion], *, n_reg
             page.elements[start].attrs["data-record"] = f"{number + 1}.{place + 1}"
     for node in page.parser.css("script, base, meta[http-equiv], noscript, link, iframe"):
         node.decompose()
-    return _insert(page.parser.html or "", _legend(regions[:n_regions]))
+    body = page.parser.body
+    return _insert(page.parser.html or "", (body and body.html) or "", _legend(regions[:n_regions]))
 
 
 def _top_elements(parents: Sequence[int], start: int, end: int) -> list[int]:
@@ -70,8 +72,9 @@ def _legend(regions: Sequence[RecordRegion]) -> str:
     return f'<div id="treesim-legend">{"".join(lines) or "No repeated records found."}</div>'
 
 
-def _insert(html: str, legend: str) -> str:
-    """Put policy and style at the head of the page and the legend at the top of its body."""
-    head = f"{_POLICY}<style>{_STYLE}</style>"
-    html = re.sub(r"<head[^>]*>", lambda found: found[0] + head, html, count=1)
-    return "<!DOCTYPE html>" + re.sub(r"<body[^>]*>", lambda found: found[0] + legend, html, count=1)
+def _insert(html: str, body: str, legend: str) -> str:
+    """Put policy and style before all that comes from the page, and the legend at the top of its body."""
+    start = html.rfind(body) if body else len(html)
+    opening = _BODY_TAG.match(html, start)
+    place = opening.end() if opening else start
+    return f"<!DOCTYPE html>{_POLICY}<style>{_STYLE}</style>{html[:place]}{legend}{html[place:]}"
