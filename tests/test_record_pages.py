@@ -12,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_pages import html_records, plant_records
 from selectolax.lexbor import LexborHTMLParser
+from xpath_select import select_xpath
 
 from treesim_dask.errors import PageError
 from treesim_dask.records import find_records
 from treesim_dask.records.outline import outline_records
 from treesim_dask.records.page import read_page
 from treesim_dask.records.render import format_regions, region_to_csv, regions_to_json
-from treesim_dask.records.selectors import Step, select_css, select_exactly
-from treesim_dask.records.xpath import select_xpath
+from treesim_dask.records.selectors import select_css, select_exactly
+from treesim_dask.records.steps import Step
+from treesim_dask.records.walk import Walk
 
 SHOP = b"""<!DOCTYPE html><title>Shop</title>
 <nav><ul class="menu"><li><a href="/">Home</a><li><a href="/new">New</a><li><a href="/sale">Sale</a></ul></nav>
@@ -177,10 +179,32 @@ def test_xpath_means_the_same_to_lxml(drawn):
     assert {nodes.index(node) for node in selected} == set(elements)
 
 
-@pytest.mark.parametrize("xpath", ["//a[", "/html", "//a//b", "//a[last()]"])
-def test_other_xpath_is_refused(xpath):
-    with pytest.raises(PageError, match="supported kind"):
-        select_xpath(read_page(b"<a></a>", ()), xpath)
+def test_case_counts_in_xpath_and_not_in_css_of_old_pages():
+    page = read_page(b"<ul><li class=Item>1<li class=item>2<li class=item>3</ul>", ())
+    selector = select_exactly(page, [5, 6])
+    assert select_css(page, selector.css()) == select_xpath(page, selector.xpath()) == {5, 6}
+
+
+def test_large_pages_are_walked_in_proportion_to_their_size():
+    """Counted, not timed: elements looked at while the selectors of a page are chosen."""
+    counts = []
+    for n_sections in (40, 80):
+        sections = (f"<section><h2>{i}</h2>{f'<p><b>{i}</b></p>' * 8}</section>" for i in range(n_sections))
+        page = read_page("".join(sections).encode(), ())
+        walk = CountingWalk(page)
+        for start, end in zip(range(3, len(page.names), 18), range(21, len(page.names) + 1, 18), strict=True):
+            paragraphs = [e for e in range(start, end) if page.names[e] == "p"]
+            assert select_css(page, select_exactly(page, paragraphs, walk).css()) == set(paragraphs)
+        counts.append(walk.n_looked_at)
+    assert counts[1] < 2.2 * counts[0]
+
+
+class CountingWalk(Walk):
+    n_looked_at = 0
+
+    def _has_names(self, element, step, ignores_case):
+        self.n_looked_at += 1
+        return super()._has_names(element, step, ignores_case)
 
 
 def test_names_are_escaped_as_css_asks():

@@ -3,7 +3,7 @@
 What is stressed: the whole way from archives to answers with other hashes and other vectors. Precision is against the
 labels, recall against the exact top k under the default metric, both as ``eval`` measures them. Then ``tune`` chooses
 bands and rows on the index, another index is built with them, and what ``tune`` foretold is put beside what ``eval``
-measures. Builds run in this process, once without being counted, so that no kernel is compiled on the clock.
+measures. Builds run in one process; the rate is the best of four, since other programs share the machine.
 
 Run with ``python tests/benchmarks/bench_families.py LABELS.csv WARC...``.
 """
@@ -45,10 +45,12 @@ def measure(folder: Path, warcs: list[str], labels: str, family: str, feature: s
     chosen = ("--family", family, "--feature", feature)
     quiet = ("--shard", "1/1", "--quiet")
     index, tuned = folder / "index", folder / "tuned"
-    command("build", warcs[-1], "--index", folder / "warm", *chosen, *quiet)
-    built = command("build", *warcs, "--index", index, *chosen, *quiet)
+    rate = 0.0
+    for name in ("compiles", "first", "second", "index"):
+        built = command("build", *warcs, "--index", folder / name, *chosen, *quiet)
+        rate = max(rate, built["n_pages"] / built["seconds"])
     before = command("eval", index, "--labels", labels, "--quiet")
-    aims = ("--threshold", 0.3, "--recall", recall, "--hashes", 256)
+    aims = ("--threshold", 0.7, "--recall", recall, "--hashes", 256)
     tuning = command("tune", "--index", index, *aims, "--labels", labels)
     bands, rows = tuning["parameters"]["n_bands"], tuning["parameters"]["n_rows"]
     command("build", *warcs, "--index", tuned, *chosen, "--bands", bands, "--rows", rows, *quiet)
@@ -57,7 +59,7 @@ def measure(folder: Path, warcs: list[str], labels: str, family: str, feature: s
     off = [abs(foretold[name] / after[name] - 1) for name in ("recall", "n_candidates")]
     return (
         f"| {family} | {feature} | {before['precision']:.3f} | {before['recall']:.3f} | {before['n_candidates']:.0f} "
-        f"| {built['n_pages'] / built['seconds']:,.0f} | {n_bytes / built['n_pages']:.0f} | {bands} x {rows} "
+        f"| {rate:,.0f} | {n_bytes / built['n_pages']:.0f} | {bands} x {rows} "
         f"| {foretold['recall']:.3f}, {foretold['n_candidates']:.0f} "
         f"| {after['recall']:.3f}, {after['n_candidates']:.0f} | {off[0]:.1%}, {off[1]:.1%} |"
     )

@@ -47,8 +47,7 @@ def _shared_classes(page: Page, spans: Sequence[tuple[int, int]]) -> set[tuple[s
 
 
 def _tag_classes(page: Page, element: int) -> list[tuple[str, str]]:
-    node = page.elements[element]
-    return [(node.tag, name) for name in (node.attributes.get("class") or "").split()]
+    return [(page.names[element], name) for name in page.classes[element]]
 
 
 def _read_record(
@@ -59,12 +58,12 @@ def _read_record(
     paths: dict[int, tuple[str, ...]] = {}
     seen: Counter[tuple[str, ...]] = Counter()
     for element in range(start, end):
-        label = page.elements[element].tag
+        label = page.names[element]
         label += "".join(f".{name}" for tag, name in _tag_classes(page, element)[:3] if (tag, name) in shared)
         above = paths.get(page.parents[element])
         path = paths[element] = (label,) if above is None else (*above, label)
         seen[path] += 1
-        attributes = page.elements[element].attributes
+        attributes = page.attributes[element]
         values = {"": page.texts[element], **{kind: (attributes.get(kind) or "").strip() for kind in _LINKS}}
         for kind, value in values.items():
             if value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.errors import PageError
 from treesim_dask.types import Int32Array, Int64Array, UInt16Array
 
+_CLASS = re.compile(r"[^ \t\n\r\f]+")  # HTML separates class names by these alone
 _SILENT = frozenset({"noscript", "script", "style", "template", "title"})  # their text is not seen on the page
 
 
@@ -29,6 +31,8 @@ class Page:
         Lexbor's document; keeps `elements` alive.
     elements
         Lexbor's nodes.
+    names, attributes, classes
+        Tag, attributes and class names of each element.
     numbers
         Number of each element by lexbor's address of it.
     parents, ends, positions
@@ -48,6 +52,9 @@ class Page:
 
     parser: LexborHTMLParser
     elements: list[Any]
+    names: list[str]
+    attributes: list[dict[str, str | None]]
+    classes: list[list[str]]
     numbers: dict[int, int]
     parents: list[int]
     ends: list[int]
@@ -93,12 +100,15 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
             words.append(node.text_content or "")
             word_owners.append(owners[parent])
             word_places.append(len(elements))
+    names = [element.tag for element in elements]
+    attributes = [element.attributes for element in elements]
+    classes = [_CLASS.findall(found.get("class") or "") for found in attributes]
     kept = np.array([number for number, owner in enumerate(owners) if owner == number], np.int64)
-    tags = np.array([tag_id(elements[number].tag) for number in kept], np.uint16)
+    tags = np.array([tag_id(names[number]) for number in kept], np.uint16)
     return Page(
-        parser, elements, numbers, parents, _subtree_ends(parents), _positions(parents), kept, tags,
-        _spliced_depths(parents, owners)[kept], _join_words(len(elements), words, word_owners),
-        _lone_names(elements), words, word_owners, word_places,
+        parser, elements, names, attributes, classes, numbers,
+        parents, _subtree_ends(parents), _positions(parents), kept, tags, _spliced_depths(parents, owners)[kept],
+        _join_words(len(elements), words, word_owners), _lone_names(attributes, classes), words, word_owners, word_places,
     )  # fmt: skip
 
 
@@ -126,13 +136,14 @@ def text_of(page: Page, start: int, end: int) -> str:
     return " ".join(" ".join(inside).split())
 
 
-def _lone_names(elements: list[Any]) -> frozenset[str]:
+def _lone_names(attributes: list[dict[str, str | None]], classes: list[list[str]]) -> frozenset[str]:
     counts: Counter[str] = Counter()
-    for element in elements:
-        attributes = element.attributes
-        names = {f".{name.lower()}" for name in (attributes.get("class") or "").split()}
-        counts.update(names | {f"#{(attributes.get('id') or '').lower()}"})
-    return frozenset(name for name, count in counts.items() if count == 1 and name != "#")
+    for found, names in zip(attributes, classes, strict=True):
+        if names:
+            counts.update({f".{name.lower()}" for name in names})
+        if found.get("id"):
+            counts[f"#{str(found['id']).lower()}"] += 1
+    return frozenset(name for name, count in counts.items() if count == 1)
 
 
 def _join_words(n_elements: int, words: list[str], owners: list[int]) -> list[str]:

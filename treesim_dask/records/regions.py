@@ -13,6 +13,7 @@ from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.records.fields import record_fields
 from treesim_dask.records.page import Page, read_page, text_of, to_markup
 from treesim_dask.records.selectors import select_exactly
+from treesim_dask.records.walk import Walk
 from treesim_dask.types import Int64Array, offsets_of
 
 SAMPLE_LENGTH = 80
@@ -98,11 +99,12 @@ def find_records(
     spans = {i: _element_spans(page, found, i) for i in range(len(found)) if _is_worth_a_look(page, found, i, body)}
     coverage = {i: max(found.n_covered[i] / len(page.tags), _text_share(letters, spans[i])) for i in spans}
     fields = {i: record_fields(page, spans[i]) for i in spans if coverage[i] >= min_coverage}
+    walk = Walk(page)
     chosen = sorted((i for i in fields if fields[i]), key=lambda i: -coverage[i])
     return [
         RecordRegion(
             n_records=len(spans[i]),
-            **_select(page, spans[i]),
+            **_select(page, spans[i], walk),
             coverage=float(coverage[i]),
             n_siblings=_most_siblings(page, spans[i]),
             sample=next((text for text in (text_of(page, *span) for span in spans[i]) if text), "")[:SAMPLE_LENGTH],
@@ -119,8 +121,7 @@ def _class_numbers(page: Page) -> Int64Array:
     numbers: dict[str, int] = {"": 0}
     kinds = np.zeros(len(page.kept), np.int64)
     for node, element in enumerate(page.kept.tolist()):
-        names = (page.elements[element].attributes.get("class") or "").split()
-        name = next((name for name in names if not any(character.isdigit() for character in name)), "")
+        name = next((name for name in page.classes[element] if not any(character.isdigit() for character in name)), "")
         kinds[node] = numbers.setdefault(name, len(numbers))
     return kinds
 
@@ -159,8 +160,8 @@ def _place_of_outer(found: RecordRegions, number: int, chosen: list[int]) -> int
     return chosen.index(outer) if outer >= 0 else None
 
 
-def _select(page: Page, spans: Spans) -> dict[str, str]:
-    selector = select_exactly(page, [start for start, _ in spans])
+def _select(page: Page, spans: Spans, walk: Walk) -> dict[str, str]:
+    selector = select_exactly(page, [start for start, _ in spans], walk)
     return {"css": selector.css(), "xpath": selector.xpath()}
 
 

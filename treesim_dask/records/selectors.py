@@ -12,45 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from treesim_dask.records.page import Page
-from treesim_dask.records.xpath import select_xpath
+from treesim_dask.records.steps import SAFE_NAME, Step
+from treesim_dask.records.walk import Walk
 
-_SAFE_NAME = re.compile(r"-?[A-Za-z_][A-Za-z0-9_-]*")
 _MAX_CLASSES = 4  # tried one by one; pages with a dozen utility classes have them in no useful order
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One element of a path from parent to child: its tag, and whatever more it must have.
-
-    ``first`` and ``last`` bound its position among its siblings, counted from 1. Elements of SVG and MathML have
-    names of another namespace, which XPath must ask for in another way.
-    """
-
-    tag: str
-    foreign: bool = False
-    id: str = ""
-    classes: tuple[str, ...] = ()
-    first: int = 0
-    last: int = 0
-
-    def css(self) -> str:
-        """Write the step in CSS."""
-        text = _escape_css(self.tag) + (f"#{_escape_css(self.id)}" if self.id else "")
-        text += "".join(f".{_escape_css(name)}" for name in self.classes)
-        if self.first and self.first == self.last:
-            return f"{text}:nth-child({self.first})"
-        return f"{text}:nth-child(n+{self.first}):nth-child(-n+{self.last})" if self.first else text
-
-    def xpath(self) -> str:
-        """Write the step in XPath."""
-        tests = [f"@id='{self.id}'"] if self.id else []
-        tests += [f"contains(concat(' ', normalize-space(@class), ' '), ' {name} ')" for name in self.classes]
-        more = "".join(f"[{test}]" for test in tests)
-        named = f"[local-name()='{self.tag}']" if self.foreign else f"[self::{self.tag}]"
-        if not self.first:
-            return f"*{named}{more}" if self.foreign else f"{self.tag}{more}"
-        place = f"{self.first}" if self.first == self.last else f"position()>={self.first} and position()<={self.last}"
-        return f"*[{place}]{named}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +33,17 @@ class Selector:
         return " | ".join("//" + "/".join(step.xpath() for step in path) for path in self.paths)
 
 
-def select_exactly(page: Page, elements: Sequence[int]) -> Selector:
+def select_exactly(page: Page, elements: Sequence[int], walk: Walk | None = None) -> Selector:
     """Return the shortest selector tried that selects just the given elements, in CSS and in XPath alike.
+
+    Parameters
+    ----------
+    page
+        The page.
+    elements
+        Numbers of elements.
+    walk
+        Made once for all selectors of a page.
 
     Examples
     --------
@@ -78,11 +52,20 @@ def select_exactly(page: Page, elements: Sequence[int]) -> Selector:
     >>> select_exactly(page, [4, 5]).css()
     'body > ul:nth-child(1) > li'
     """
+    walk = walk or Walk(page)
     wanted = set(elements)
     for selector in _candidates(page, elements):
-        if select_css(page, selector.css()) == wanted and select_xpath(page, selector.xpath()) == wanted:
+        if walk.selects(selector.paths, wanted) and _is_plain_or_tried(page, selector, wanted):
             return selector
     return _select_by_parent(page, elements)
+
+
+def _is_plain_or_tried(page: Page, selector: Selector, wanted: set[int]) -> bool:
+    """Try a selector with escaped or foreign names on lexbor: that is where CSS has its finer points."""
+    names = (name for path in selector.paths for step in path for name in (step.tag, step.id or "x", *step.classes))
+    is_plain = all(SAFE_NAME.fullmatch(name) for name in names)
+    is_foreign = any(step.foreign for path in selector.paths for step in path)
+    return (is_plain and not is_foreign) or select_css(page, selector.css()) == wanted
 
 
 def select_css(page: Page, css: str) -> set[int]:
@@ -134,7 +117,7 @@ def _children_within(page: Page, parent: int, step: Step) -> list[int]:
     children = []
     child = parent + 1
     while child < page.ends[parent]:
-        if step.first <= page.positions[child] <= step.last and page.elements[child].tag == step.tag:
+        if step.first <= page.positions[child] <= step.last and page.names[child] == step.tag:
             children.append(child)
         child = page.ends[child]
     return children
@@ -158,7 +141,7 @@ def _levels_below_common(page: Page, elements: Sequence[int]) -> tuple[int, list
 def _common_step(page: Page, elements: Sequence[int]) -> Step | None:
     """Return a step for all of the elements: their tag and the classes they share; None if their tags differ."""
     step = _step(page, elements[0])
-    if any(page.elements[element].tag != step.tag for element in elements):
+    if any(page.names[element] != step.tag for element in elements):
         return None
     shared = set(_classes(page, elements[0])).intersection(*(_classes(page, element) for element in elements))
     return replace(step, classes=tuple(name for name in _classes(page, elements[0]) if name in shared))
@@ -194,24 +177,17 @@ def _full_path(page: Page, element: int) -> tuple[Step, ...]:
 
 
 def _step(page: Page, element: int) -> Step:
-    tag = page.elements[element].tag
+    tag = page.names[element]
     above = element
-    while above >= 0 and page.elements[above].tag not in ("svg", "math"):
+    while above >= 0 and page.names[above] not in ("svg", "math"):
         above = page.parents[above]
-    return Step(tag, foreign=above >= 0 or not _SAFE_NAME.fullmatch(tag))
+    return Step(tag, foreign=above >= 0 or not SAFE_NAME.fullmatch(tag))
 
 
 def _classes(page: Page, element: int) -> list[str]:
-    names = (page.elements[element].attributes.get("class") or "").split()
-    return [name for name in dict.fromkeys(names) if "'" not in name]
+    return [name for name in dict.fromkeys(page.classes[element]) if "'" not in name]
 
 
 def _id(page: Page, element: int) -> str:
-    name = page.elements[element].attributes.get("id") or ""
+    name = page.attributes[element].get("id") or ""
     return name if re.fullmatch(r"[^\s']+", name) else ""
-
-
-def _escape_css(name: str) -> str:
-    """Escape a name as CSS asks: a leading digit by its code, other special characters by a backslash."""
-    name = re.sub(r"[^\w\u0080-\U0010ffff-]", lambda found: "\\" + found[0], name)
-    return re.sub(r"^(-?)(\d)|^-$", lambda found: f"{found[1] or ''}\\{ord(found[2] or '-'):x} ", name)
