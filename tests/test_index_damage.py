@@ -49,3 +49,40 @@ def test_check_names_a_broken_tombstone(folder, capsys, content):
     assert [p["path"] for p in json.loads(capsys.readouterr().out)] == [f"deleted/{tombstone.name}"]
     assert main(["info", str(folder)]) == 2
     assert tombstone.name in capsys.readouterr().err
+
+
+def assert_refused(capsys, name, *command):
+    """One line that names the file, no traceback."""
+    assert main(list(map(str, command))) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert name in line
+    assert "check" in line
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("name", ["pages.parquet", "bands*.parquet", "signatures/c/0/0", "branches/branch/c/0"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "garbled"])
+def test_a_damaged_file_is_named_in_one_line(folder, capsys, is_compacted, name, damage):
+    if is_compacted:
+        compact(str(folder))
+        name = {"bands*.parquet": "bands/0*.parquet"}.get(name, f"parts/00000/{name}")
+    for path in sorted(folder.glob(f"segments/*/{name}")):
+        content = path.read_bytes()
+        path.unlink()
+        if damage == "cut":
+            path.write_bytes(content[: len(content) // 2])
+        elif damage == "garbled":
+            path.write_bytes(bytes(len(content)))
+    page = f"id:{PAGES[0]['page_id']}"
+    options = ["--fill", "-k", "400"] if "signatures" in name else []
+    assert_refused(capsys, path.name, "query", page, "--index", folder, *options)
+    assert main(["check", str(folder)]) == 1
+
+
+@pytest.mark.parametrize("n_queries", ["0", "-3"])
+def test_eval_wants_queries(folder, tmp_path, capsys, n_queries):
+    lines = [f"{page['url']},a" for page in PAGES]
+    (tmp_path / "labels.csv").write_text("\n".join(["url,template", *lines]))
+    labels = ["--labels", str(tmp_path / "labels.csv"), "--quiet"]
+    assert main(["eval", str(folder), *labels, "--queries", n_queries]) == 2
+    assert "at least 1" in capsys.readouterr().err
