@@ -50,6 +50,38 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memor
     return Index(Store(url, storage_options), memory)
 
 
+def check(
+    index: str,
+    storage_options: Mapping[str, Any] | None = None,
+    repair: bool = False,
+    on_segment: Callable[[int, int], None] = lambda done, total: None,
+    quick: bool = False,
+) -> list[Problem]:
+    """Return everything that is wrong with an index, one too damaged to be opened included.
+
+    Parameters
+    ----------
+    index
+        A local path or any fsspec URL.
+    storage_options
+        Passed to the fsspec file system.
+    repair
+        Remove orphans and return what is left.
+    on_segment
+        Called after each segment with the number checked and the number of all.
+    quick
+        Compare names and sizes only, which opens no file of a segment.
+    """
+    from treesim_dask.index.check import check_index, remove_orphans
+
+    store = Store(index, storage_options)
+    problems = list(check_index(store, on_segment, quick=quick))
+    if not repair:
+        return problems
+    removed = remove_orphans(store, problems)
+    return [problem for problem in problems if problem not in removed]
+
+
 def merge(
     others: Sequence[str],
     index: str,
@@ -332,17 +364,8 @@ class Index:
         on_segment: Callable[[int, int], None] = lambda done, total: None,
         quick: bool = False,
     ) -> list[Problem]:
-        """Return everything that is wrong with the index; with `repair`, remove orphans and return what is left.
-
-        With `quick` only names and sizes are compared, which opens no file of a segment.
-        """
-        from treesim_dask.index.check import check_index, remove_orphans
-
-        problems = list(check_index(self.store, on_segment, quick=quick))
-        if not repair:
-            return problems
-        removed = remove_orphans(self.store, problems)
-        return [problem for problem in problems if problem not in removed]
+        """Return everything that is wrong with the index; see `treesim_dask.api.check`."""
+        return check(self.url, self.store.storage_options, repair, on_segment, quick)
 
     def __repr__(self) -> str:
         info = self.info

@@ -25,6 +25,10 @@ class IndexFormatError(TreesimError, ValueError):
     """An index that is missing, damaged, or written by a newer version."""
 
 
+class MissingFileError(IndexFormatError, FileNotFoundError):
+    """A file of an index that is gone: lost, or removed by a compaction since the index was opened."""
+
+
 class PageError(TreesimError, ValueError):
     """A query page that cannot be found, fetched or parsed."""
 

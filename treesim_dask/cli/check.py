@@ -27,12 +27,17 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the problems; the exit code is 1 if any are left."""
-    from treesim_dask.api import open_index
+    from treesim_dask.api import check
 
-    index = open_index(args.index, read_options(args.index_option))
-    progress = Progress(args.quiet)
+    progress, n_segments = Progress(args.quiet), 0
+
+    def count(done: int, total: int) -> None:
+        nonlocal n_segments
+        n_segments = done
+        progress.count("segments", done, total)
+
     try:
-        problems = index.check(args.repair, lambda done, total: progress.count("segments", done, total), args.quick)
+        problems = check(args.index, read_options(args.index_option), args.repair, count, args.quick)
     finally:
         progress.close()
     if args.json:
@@ -41,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
         for problem in problems:
             print(f"{problem.path}: {problem.what}" + (" (--repair removes it)" if problem.is_orphan else ""))
         if not problems:
-            print(f"{args.index}: {len(index.segments):,} segments, {_GOOD[args.quick]}")
+            print(f"{args.index}: {n_segments:,} segments, {_GOOD[args.quick]}")
     return 1 if problems else 0

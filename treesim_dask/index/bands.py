@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.store import Store
-from treesim_dask.index.tables import column_values, open_table
+from treesim_dask.index.tables import column_values, damage_errors, open_table
 from treesim_dask.types import Int64Array, UInt32Array, UInt64Array, offsets_of
 
 _LOOKUP_KINDS: dict[str, Any] = {
@@ -144,7 +144,8 @@ class BandTable:
         self, lookup: Lookup, file: int, positions: Int64Array
     ) -> Iterator[tuple[int, tuple[UInt64Array, UInt32Array]]]:
         numbers = lookup.group[positions].tolist()
-        rows = self._open(file).read_row_groups(numbers, columns=["bucket", "shape"], use_threads=False)
+        with damage_errors(self._store, self._names[file]):
+            rows = self._open(file).read_row_groups(numbers, columns=["bucket", "shape"], use_threads=False)
         ends = np.cumsum(lookup.n_rows[positions])[:-1]
         buckets = np.split(column_values(rows, "bucket"), ends)
         shapes = np.split(column_values(rows, "shape"), ends)

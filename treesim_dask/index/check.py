@@ -14,8 +14,11 @@ from treesim_dask.index.parts import SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, SegmentSummary, list_segments
 from treesim_dask.index.store import STAGING, Store
 from treesim_dask.index.tables import PAGES
-from treesim_dask.index.tombstones import DELETED
+from treesim_dask.index.tombstones import DELETED, list_tombstones, read_tombstone
 from treesim_dask.index.writer import file_digest
+
+# what reading a file of any content may raise: a check goes on with the next
+_DAMAGE = (IndexFormatError, OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ def check_index(
     for name in store.list_names(""):
         if name not in (MANIFEST, SEGMENTS, STAGING, CATALOG, DELETED):
             yield Problem(name, "no part of an index", is_orphan=name.startswith(f".{MANIFEST}."))
+    yield from _check_tombstones(store)
     sizes = _sizes_by_segment(store)
     known = {segment.segment_id: segment for segment in list_segments(store)} if quick else {}
     catalog = {} if quick else read_catalog(store)
@@ -67,7 +71,11 @@ def check_index(
             yield Problem(f"{SEGMENTS}/{name}", what, is_orphan=True)
         else:
             segment = known.get(name) or Segment(store, name)
-            yield from _check_segment(segment, files, fingerprint, catalog.get(name), quick)
+            try:
+                yield from _check_segment(segment, files, fingerprint, catalog.get(name), quick)
+            except _DAMAGE as error:
+                what = f"cannot be checked: {type(error).__name__}: {error}"
+                yield Problem(f"{SEGMENTS}/{name}", what)
         on_segment(done, len(sizes))
 
 
@@ -75,8 +83,16 @@ def _find_replaced(store: Store) -> set[str]:
     """Return the segments that compacted ones took the place of; none where a summary is damaged, which is told."""
     try:
         return {segment.segment_id for segment in dead_segments(store)}
-    except IndexFormatError:
+    except _DAMAGE:
         return set()
+
+
+def _check_tombstones(store: Store) -> Iterator[Problem]:
+    for name in list_tombstones(store):
+        try:
+            read_tombstone(store, name)
+        except _DAMAGE as error:
+            yield Problem(name, str(error))
 
 
 def _sizes_by_segment(store: Store) -> dict[str, dict[str, int]]:
@@ -127,10 +143,18 @@ def _check_files(
             yield Problem(f"{folder}/{path}", "missing")
         elif sizes[path] != size:
             yield Problem(f"{folder}/{path}", f"has {sizes[path]} bytes, {size} were written")
-        elif not quick and file_digest(store.read_bytes(f"{folder}/{path}")) != digest:
-            yield Problem(f"{folder}/{path}", "its content has changed: the checksum differs")
+        elif not quick and (what := _find_change(store, f"{folder}/{path}", digest)):
+            yield Problem(f"{folder}/{path}", what)
     for path in sorted(sizes.keys() - summary.files.keys() - {SUMMARY}):
         yield Problem(f"{folder}/{path}", "not written by the build", is_orphan=True)
+
+
+def _find_change(store: Store, path: str, digest: str) -> str | None:
+    try:
+        is_same = file_digest(store.read_bytes(path)) == digest
+    except OSError as error:
+        return f"cannot be read: {error}"
+    return None if is_same else "its content has changed: the checksum differs"
 
 
 def _check_counts(segment: Segment, folder: str) -> Iterator[Problem]:

@@ -20,6 +20,7 @@ from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.store import Store
+from treesim_dask.index.tables import damage_errors
 from treesim_dask.types import Int64Array, UInt64Array
 
 _ABSENT = np.uint64(2**64 - 1)
@@ -44,7 +45,9 @@ class ChunkedArray:
 
     @cached_property
     def _layout(self) -> _Layout:
-        return _Layout(parse_json(self._store.read_bytes(f"{self._name}/zarr.json"), self._name), self._name)
+        name = f"{self._name}/zarr.json"
+        with damage_errors(self._store, name):
+            return _Layout(parse_json(self._store.read_bytes(name), f"{self._store.url}/{name}"), self._name)
 
     def __len__(self) -> int:
         return self._layout.n_rows
@@ -96,12 +99,13 @@ class ChunkedArray:
         layout = self._layout
         places = [self._shard_index(n // layout.n_chunks_shard)[n % layout.n_chunks_shard] for n in numbers]
         names = [self._shard_name(n // layout.n_chunks_shard) for n in numbers]
-        there = [i for i, (offset, _) in enumerate(places) if offset != _ABSENT]
-        ranges = [(names[i], int(places[i][0]), int(places[i][0] + places[i][1])) for i in there]
-        chunks = [layout.empty_chunk()] * len(numbers)
-        for i, data in zip(there, self._store.read_ranges(ranges), strict=True):
-            chunks[i] = layout.decode(data, f"{self._store.url}/{names[i]}")
-        return chunks
+        for (offset, _), name in zip(places, names, strict=True):
+            if offset == _ABSENT:  # all chunks are written, also those of nothing but zeros
+                raise IndexFormatError(f"{self._store.url}/{name} is damaged: a chunk is missing; run check")
+        ranges = [(name, int(o), int(o + n)) for name, (o, n) in zip(names, places, strict=True)]
+        with damage_errors(self._store, self._name):
+            read = self._store.read_ranges(ranges)
+        return [layout.decode(data, f"{self._store.url}/{name}") for data, name in zip(read, names, strict=True)]
 
     def _shard_name(self, shard: int) -> str:
         return f"{self._name}/c/" + "/".join([str(shard)] + ["0"] * len(self._layout.row_shape))
@@ -113,7 +117,11 @@ class ChunkedArray:
 
     def _read_shard_index(self, shard: int) -> UInt64Array:
         n_bytes = 16 * self._layout.n_chunks_shard
-        tail = self._store.read_tail(self._shard_name(shard), n_bytes + _CHECKSUM_BYTES)
+        name = self._shard_name(shard)
+        with damage_errors(self._store, name):
+            tail = self._store.read_tail(name, n_bytes + _CHECKSUM_BYTES)
+        if len(tail) != n_bytes + _CHECKSUM_BYTES:
+            raise IndexFormatError(f"{self._store.url}/{name} is damaged: its end is missing; run check")
         return np.frombuffer(tail[:n_bytes], "<u8").reshape(-1, 2).astype(np.uint64)
 
 
@@ -133,15 +141,10 @@ class _Layout:
         self.n_rows_chunk = int(configuration["chunk_shape"][0])
         n_rows_shard = int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])
         self.n_chunks_shard = n_rows_shard // self.n_rows_chunk
-        self._fill_value = metadata["fill_value"]
 
     def no_rows(self) -> NDArray[Any]:
         """Return an array without rows."""
         return np.empty((0, *self.row_shape), self.dtype)
-
-    def empty_chunk(self) -> NDArray[Any]:
-        """Return a chunk that was not written, since it holds nothing but the fill value."""
-        return np.full((self.n_rows_chunk, *self.row_shape), self._fill_value, self.dtype)
 
     def decode(self, data: bytes, where: str) -> NDArray[Any]:
         """Return the rows of an encoded chunk."""

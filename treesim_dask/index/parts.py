@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.store import Store
-from treesim_dask.index.tables import PAGES, arrow_integers, column_values, open_table
+from treesim_dask.index.tables import PAGES, arrow_integers, column_values, damage_errors, open_table
 from treesim_dask.types import Int64Array, ShapeBatch, UInt64Array, offsets_of
 
 SIGNATURES = "signatures"
@@ -70,12 +70,14 @@ class PageTable:
         table, ends = self._open()
         names = list(columns) if columns is not None else table.schema_arrow.names
         if rows is None:
-            return table.read(columns=names, use_threads=False)
+            with damage_errors(self._store, self._name):
+                return table.read(columns=names, use_threads=False)
         if not len(rows):
             return table.schema_arrow.empty_table().select(names)
         group_of = np.searchsorted(ends, rows, side="right")
         groups, place = np.unique(group_of, return_inverse=True)
-        pieces = [self._group(table, int(group), tuple(names)) for group in groups]
+        with damage_errors(self._store, self._name):
+            pieces = [self._group(table, int(group), tuple(names)) for group in groups]
         starts = offsets_of(np.array([piece.num_rows for piece in pieces]))
         within = starts[place] + rows - (ends[group_of] - np.diff(ends, prepend=0)[group_of])
         return pa.concat_tables(pieces).take(arrow_integers(within))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from treesim_dask.errors import SourceError
+from treesim_dask.errors import IndexFormatError, MissingFileError, SourceError
 from treesim_dask.index.store import Store, storage_errors
 from treesim_dask.types import Int64Array, UInt64Array
 
@@ -205,8 +206,22 @@ def read_places(url: str, storage_options: Mapping[str, Any] | None = None) -> l
     return list(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))
 
 
+@contextmanager
+def damage_errors(store: Store, name: str) -> Iterator[None]:
+    """Name the file of an index that is missing or cannot be decoded."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise MissingFileError(f"{store.url}/{name} is missing; run check to see what else is") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        if not isinstance(error, pa.ArrowInvalid) and type(error) is not OSError:  # such as a refused permission
+            raise
+        raise IndexFormatError(f"{store.url}/{name} is damaged: {error}; run check to see what else is") from None
+
+
 def open_table(store: Store, name: str) -> pq.ParquetFile:
     """Open a Parquet file of a published segment."""
-    if store.is_local:
-        return pq.ParquetFile(store.path(name), memory_map=True, page_checksum_verification=True)
-    return pq.ParquetFile(store.open_binary(name), page_checksum_verification=True)
+    with damage_errors(store, name):
+        if store.is_local:
+            return pq.ParquetFile(store.path(name), memory_map=True, page_checksum_verification=True)
+        return pq.ParquetFile(store.open_binary(name), page_checksum_verification=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.manifest import parse_json, to_json
 from treesim_dask.index.store import Store
 from treesim_dask.types import UInt64Array
@@ -47,7 +48,7 @@ def write_tombstone(store: Store, deleted: Sequence[tuple[str, str, Sequence[int
     """
     entries = [{"segment": name, "digest": digest, "rows": rows} for name, digest, rows in sorted(deleted)]
     content = to_json({"deleted": entries})
-    file = f"{DELETED}/{hashlib.sha256(content).hexdigest()[:16]}.json"
+    file = _name_of(content)
     store.write_bytes(file, content)
     return file
 
@@ -57,12 +58,28 @@ def read_tombstones(store: Store) -> Tombstones:
     rows: dict[tuple[str, str], list[Any]] = defaultdict(list)
     whole: dict[str, set[str]] = defaultdict(set)
     for name in list_tombstones(store):
-        for entry in parse_json(store.read_bytes(name), f"{store.url}/{name}")["deleted"]:
+        for entry in read_tombstone(store, name):
             if entry["rows"] is None:
                 whole[entry["digest"]].add(entry["segment"])
             else:
                 rows[entry["segment"], entry["digest"]] += entry["rows"]
     return Tombstones({key: np.unique(np.array(value, np.uint64)) for key, value in rows.items()}, dict(whole))
+
+
+def read_tombstone(store: Store, name: str) -> list[dict[str, Any]]:
+    """Return the entries of one file, or say that it is damaged: it is named after its content."""
+    where = f"{store.url}/{name}"
+    raw = store.read_bytes(name)
+    entries = parse_json(raw, where).get("deleted")
+    if not isinstance(entries, list) or name != _name_of(raw):
+        raise IndexFormatError(
+            f"{where} is damaged: not what a deletion wrote; restore it from a copy, or remove it and delete again"
+        )
+    return entries
+
+
+def _name_of(content: bytes) -> str:
+    return f"{DELETED}/{hashlib.sha256(content).hexdigest()[:16]}.json"
 
 
 def list_tombstones(store: Store) -> list[str]:

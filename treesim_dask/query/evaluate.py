@@ -148,6 +148,8 @@ def choose_queries(
         asked = [i for i, label in enumerate(template) if label is not None and sizes[label] >= min_pages]
     if not asked:
         raise ConfigError(f"no indexed page has a label shared by at least {min_pages} pages; do the URLs agree?")
+    if n_queries is not None and n_queries < 1:
+        raise ConfigError(f"n_queries must be at least 1, got {n_queries}")
     if n_queries is not None and n_queries < len(asked):
         asked = sorted(Random(seed).sample(asked, n_queries))
     return asked
