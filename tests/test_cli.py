@@ -43,6 +43,17 @@ def test_build_query_info_check_eval(demo_archives, demo_crawl, tmp_path, capsys
     assert "R-precision" in out
 
 
+def test_the_demo_ends_in_a_ranked_answer(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(capsys, "demo", "--pages", 300, "--files", 2, "--workers", 1)
+    assert code == 0
+    rows = [line.split() for line in out.split("rank ")[1].splitlines()[1:] if line]
+    assert [row[0] for row in rows] == [str(rank) for rank in range(1, len(rows) + 1)]
+    assert rows[0][1] == "1.0000"
+    assert rows[0][3] == rows[1][3]  # the templates of the first two
+    assert run(capsys, "demo", "--pages", 300, "--files", 2, "--workers", 1)[0] == 0  # and again
+
+
 def test_query_formats(demo_index, page_id, tmp_path, capsys):
     _, table, _ = run(capsys, "query", page_id, "-k", 3, "--index", demo_index)
     assert table.splitlines()[0].split() == ["rank", "score", "cosine", "jaccard", "bands", "url", "page"]

@@ -31,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
     from treesim_dask.api import open_index
     from treesim_dask.builder import build
     from treesim_dask.demo.crawl import write_demo_crawl
-    from treesim_dask.index.segment import segment_id_of
     from treesim_dask.query.evaluate import read_labels
 
     archives = write_demo_crawl(args.folder, n_pages=args.pages, n_files=args.files, seed=args.seed)
@@ -56,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
         progress.close()
     print_report(report, index_url)
     index = open_index(index_url)
-    page = f"id:{segment_id_of(archives[0])}-0"
+    first = min(index.segments, key=lambda segment: segment.summary.source_url)
+    page = f"id:{first.segment_id}-0"
     answer = index.search(page, 10)
     templates = read_labels(str(folder / "labels.csv"))
     rows = [(str(m.rank), f"{m.score:.4f}", f"{m.jaccard:.3f}", templates[m.url], m.url) for m in answer.matches]
