@@ -221,6 +221,16 @@ def test_a_killed_compaction_loses_and_doubles_nothing(store, monkeypatch, with_
     assert len(open_index(store.url).segments) == 1
 
 
+def test_a_source_half_deleted_is_an_orphan_and_not_a_broken_segment(store, monkeypatch):
+    url = next(iter(SOURCES))
+    with monkeypatch.context() as patch:
+        kill_at(patch, 0)  # the first removal happens, the second is cut short
+        with pytest.raises(Killed):
+            delete_sources(store, [segment_id_of(url)])
+    left = all_pages({name: pages for name, pages in SOURCES.items() if name != url})
+    assert_index_is(store, left)
+
+
 @pytest.mark.parametrize("n", range(1, 34, 8))
 def test_a_compaction_killed_anywhere_is_finished_by_the_next(store, monkeypatch, n):
     expected = answers(store)

@@ -9,6 +9,7 @@ from treesim_dask import compact, merge, open_index
 from treesim_dask.cli import main
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
+from treesim_dask.query.options import SearchOptions
 
 SOURCES = random_sources(seed=5, n_sources=3, n_pages=30)
 PAGES = all_pages(SOURCES)
@@ -73,6 +74,17 @@ def test_deleting_takes_just_the_pages_that_are_meant(url, options, is_gone):
     left = [page for page in PAGES if not is_gone(page)]
     assert open_index(url).delete(**options) == len(PAGES) - len(left) > 0
     assert_index_is(url, left)
+
+
+@pytest.mark.parametrize("name", ["urls", "hosts", "page_ids", "warcs"])
+def test_a_plain_string_is_no_list_of_pages_to_delete(url, name):
+    with pytest.raises(ConfigError, match=f"{name} must be a list"):
+        open_index(url).delete(**{name: PAGES[0]["url"]})
+    assert_index_is(url, PAGES)
+
+
+def test_options_do_not_print_passwords():
+    assert "hunter2" not in repr(SearchOptions(storage_options={"password": "hunter2"}))
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "arrow"])

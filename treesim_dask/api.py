@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from treesim_dask.config import IndexConfig
+from treesim_dask.errors import ConfigError
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
 from treesim_dask.index.live import count_live, live_segments
 from treesim_dask.index.manifest import read_manifest
@@ -333,12 +334,16 @@ class Index:
         """
         from treesim_dask.index.deletion import delete_pages
 
-        wanted = Conditions(hosts=tuple(hosts))
+        given = {"urls": urls, "hosts": hosts, "page_ids": page_ids, "warcs": warcs}
+        for name, values in given.items():
+            if isinstance(values, str):
+                raise ConfigError(f"{name} must be a list of strings, got the string {values!r}; write [{values!r}]")
+        wanted, wanted_urls = Conditions(hosts=tuple(hosts)), set(urls)
 
         def is_meant(page: dict[str, Any]) -> bool:
             is_of_warc = any(page["warc"] == warc or page["warc"].endswith("/" + warc) for warc in warcs)
             is_of_host = bool(hosts) and wanted.accepts({**page, "n_nodes": 0})
-            return page["url"] in urls or is_of_warc or is_of_host
+            return page["url"] in wanted_urls or is_of_warc or is_of_host
 
         n_deleted = delete_pages(self.store, is_meant, {page_id.removeprefix("id:") for page_id in page_ids})
         self.refresh()

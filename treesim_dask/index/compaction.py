@@ -18,7 +18,7 @@ from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.gathering import Range, write_lookup
 from treesim_dask.index.live import SOURCES, IndexedSource, origin_digests, read_sources
 from treesim_dask.index.manifest import to_json
-from treesim_dask.index.segment import COMPACTED_PREFIX, LOOKUP, SEGMENTS, SUMMARY, Segment, SegmentSummary
+from treesim_dask.index.segment import COMPACTED_PREFIX, LOOKUP, SEGMENTS, SUMMARY, Segment, SegmentSummary, unpublish
 from treesim_dask.index.splitting import Unit, Work, choose_cuts
 from treesim_dask.index.store import STAGING, Store
 from treesim_dask.index.tables import SKIPPED, SKIPPED_SCHEMA, TableWriter
@@ -168,7 +168,7 @@ def _check_totals(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[d
 def remove_replaced(store: Store, segments: Sequence[Segment]) -> None:
     """Remove segments that are no longer live."""
     for segment in segments:
-        store.remove(f"{SEGMENTS}/{segment.segment_id}")
+        unpublish(store, segment.segment_id)
 
 
 def remove_abandoned(store: Store, current: Sequence[Plan] = ()) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treesim_dask.index.live import live_segments, origin_digests
-from treesim_dask.index.segment import SEGMENTS, Segment
+from treesim_dask.index.segment import Segment, unpublish
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import page_rows
 from treesim_dask.index.tombstones import write_tombstone
@@ -46,7 +46,7 @@ def delete_sources(store: Store, origins: Collection[str]) -> None:
     whole: list[tuple[str, str, None]] = []
     for segment in live_segments(store):
         if not segment.is_compacted and segment.segment_id in origins:
-            store.remove(f"{SEGMENTS}/{segment.segment_id}")
+            unpublish(store, segment.segment_id)
         elif segment.is_compacted:
             whole += [(name, digest, None) for name, digest in origin_digests(segment).items() if name in origins]
     if whole:

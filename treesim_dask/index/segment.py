@@ -424,6 +424,12 @@ def segment_id_of(source_url: str) -> str:
     return hashlib.sha256(source_url.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def unpublish(store: Store, segment_id: str) -> None:
+    """Remove a segment, its summary first: interrupted in between, what is left is an orphan and no broken segment."""
+    store.remove(f"{SEGMENTS}/{segment_id}/{SUMMARY}")
+    store.remove(f"{SEGMENTS}/{segment_id}")
+
+
 def list_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
     """Return the published segments, in the order of their names: one listing, the catalog, and what it lacks."""
     names = store.list_names(SEGMENTS)

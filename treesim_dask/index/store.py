@@ -24,7 +24,7 @@ import fsspec
 import psutil
 from fsspec.implementations.local import LocalFileSystem
 
-from treesim_dask.errors import IndexFormatError, StorageError
+from treesim_dask.errors import IndexFormatError, StorageError, TreesimError
 
 STAGING = "staging"
 _WRITER = re.compile(r"\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{32}")
@@ -313,7 +313,7 @@ def storage_errors(url: str) -> Iterator[None]:
     """Turn the errors of a full disk, a missing permission or a file in the way into one clear line."""
     try:
         yield
-    except StorageError:
+    except TreesimError:  # what went wrong on the other side, such as an input that cannot be read, says so itself
         raise
     except OSError as error:
         raise StorageError(f"cannot write to {url}: {_reason(error)}") from error

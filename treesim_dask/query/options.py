@@ -110,7 +110,7 @@ class SearchOptions:
     bucket_cap: int | None = None
     fill: bool = False
     n_agree: int | None = None
-    storage_options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # may hold passwords
     bands_and_rows: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
