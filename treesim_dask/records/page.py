@@ -108,7 +108,8 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
     return Page(
         parser, elements, names, attributes, classes, numbers,
         parents, _subtree_ends(parents), _positions(parents), kept, tags, _spliced_depths(parents, owners)[kept],
-        _join_words(len(elements), words, word_owners), _lone_names(attributes, classes), words, word_owners, word_places,
+        _join_words(len(elements), words, word_owners), _lone_names(attributes, classes),
+        words, word_owners, word_places,
     )  # fmt: skip
 
 
