@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -53,9 +54,19 @@ def test_first_index(tmp_path, monkeypatch):
 
 
 @pytest.mark.notebook
+def test_families(tmp_path, monkeypatch):
+    outputs = run("families", tmp_path, monkeypatch)
+    assert any("angle in degrees" in text for text in outputs)
+    figures = next(text for text in outputs if "foretold" in text and "measured" in text)
+    recalls = [float(word) for word in re.search(r"recall\s+(\S+)\s+(\S+)", figures).groups()]
+    assert recalls[0] == pytest.approx(recalls[1], rel=0.05)
+
+
+@pytest.mark.notebook
 def test_records(tmp_path, monkeypatch):
     outputs = run("records", tmp_path, monkeypatch)
-    assert any("12 records" in text for text in outputs)
+    assert any("12 records" in text and "css    div.item" in text for text in outputs)
+    assert (tmp_path / "records.html").exists()
 
 
 @pytest.mark.notebook
