@@ -263,7 +263,7 @@ def test_hundreds_of_segments_are_listed_in_a_few_requests(index_of_300_segments
     proxy.begin()
     assert index.check(quick=True) == []
     n_files = 306 * 12
-    assert len(proxy.requests) <= 12 + n_files // 1000
+    assert len(proxy.requests) <= 16 + n_files // 1000
     assert not any(request.path.endswith((".parquet", SUMMARY, "zarr.json")) for request in proxy.requests)
 
 
