@@ -186,11 +186,12 @@ class TestQuirks:
         "options",
         [
             {"newline": "\n"},
+            {"newline": "\r\r\n"},
             {"url": "<http://example.org/>"},
             {"WARC_Truncated": "length"},
             {"version": "WARC/1.1", "WARC_Date": "2024-05-06T07:08:09.123456Z"},
         ],
-        ids=["line feeds", "wget brackets", "truncated by the crawler", "fractional seconds"],
+        ids=["line feeds", "two carriage returns", "wget brackets", "truncated by the crawler", "fractional seconds"],
     )
     def test_header_quirks(self, tmp_path: Path, options: dict[str, str]) -> None:
         pages, skipped = read_bytes(tmp_path, 2 * warc_record(http_response(), **options))  # type: ignore[arg-type]

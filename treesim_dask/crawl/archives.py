@@ -203,7 +203,7 @@ class ArchiveReader:
             record = self._loader.parse_record_stream(lines, no_record_parse=True)
         except (ArchiveLoadFailed, EOFError, ValueError) as error:
             raise _BrokenRecord from error
-        is_cut = record.format == "warc" and not header.endswith((b"\n\n", b"\n\r\n"))
+        is_cut = record.format == "warc" and not header.endswith((b"\n\n", b"\n\r\n", b"\n\r\r\n"))
         if record.length is None or is_cut:
             raise _BrokenRecord
         self._members.skip(lines.tell())
