@@ -80,7 +80,7 @@ def test_query_leaves_itself_out_and_reads_standard_input(demo_index, page_id, c
 
 
 def test_help_has_examples(capsys):
-    for command in ("build", "query", "info", "check", "eval", "demo"):
+    for command in ("build", "query", "records", "info", "check", "eval", "tune", "demo"):
         code, out, _ = run(capsys, command, "--help")
         assert code == 0
         assert "examples:\n  python -m treesim_dask" in out
