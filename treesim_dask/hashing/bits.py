@@ -62,7 +62,9 @@ class BitSampling:
         """Return the shares of bits in which pairs of rows differ.
 
         Of folded columns this is the mean over the levels, a level that only one column has counting as 1. With
-        k bits a hash it is the mean that leaves the collision probability exact: 1 - (mean of (1 - d)**k)**(1/k).
+        k bits a hash it is the mean that leaves the collision probability of one hash exact:
+        1 - (mean of (1 - d)**k)**(1/k). The hashes of a band share a level, so that folded columns meet in more bands
+        than the S-curve says: count on a sample (`tune`, `eval`) rather than expect.
         """
         levels = self._levels(shapes)
         agreements = [
