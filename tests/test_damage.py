@@ -65,3 +65,11 @@ def test_one_unreadable_file_among_others_is_named_and_tried_again(demo_archives
     broken.write_bytes(Path(demo_archives[1]).read_bytes())
     assert main(command) == 0
     assert open_index(str(tmp_path / "index")).info.n_pages == 200
+
+
+def test_one_bad_file_named_among_others_does_not_stop_them(demo_archives, tmp_path, capsys):
+    (tmp_path / "bad.warc.gz").write_bytes(b"no archive at all" * 100)
+    options = ["--index", str(tmp_path / "index"), "--workers", "1", "--quiet"]
+    assert main(["build", demo_archives[0], str(tmp_path / "bad.warc.gz"), *options]) == 1
+    assert "not indexed:" in capsys.readouterr().err
+    assert open_index(str(tmp_path / "index")).info.n_pages == 100

@@ -27,9 +27,9 @@ def test_every_source_has_one_outcome(client, tmp_path, monkeypatch, n_wave):
     sources = [Source(url, "archive", (url,)) for url in [*missing[:3], *archives, *missing[3:]]]
     job = BuildJob(str(tmp_path / "index"), IndexConfig(), PageFilter(), False, {}, {})
     outcomes = list(build_segments(client, sources, job))
-    assert sorted(outcome.source_url for outcome in outcomes) == sorted(source.url for source in sources)
-    assert {outcome.source_url for outcome in outcomes if isinstance(outcome, SourceFailure)} == set(missing)
-    assert [outcome.n_pages for outcome in outcomes if isinstance(outcome, SegmentSummary)] == [5, 5]
+    assert sorted(outcome.source_url for outcome, _ in outcomes) == sorted(source.url for source in sources)
+    assert {outcome.source_url for outcome, _ in outcomes if isinstance(outcome, SourceFailure)} == set(missing)
+    assert [outcome.n_pages for outcome, _ in outcomes if isinstance(outcome, SegmentSummary)] == [5, 5]
 
 
 def test_no_source_no_outcome(client, tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,16 +83,34 @@ def _start_cluster(n_workers: int, tls: bool) -> LocalCluster:
     with dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT}), warnings.catch_warnings():
         # another dashboard at the usual port is no trouble: ours moves to a free one, and the user is told where
         warnings.filterwarnings("ignore", message="Port .* is already in use")
-        return LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            security=_temporary_credentials() if tls else None,
-            protocol="tls://" if tls else "tcp://",
-            dashboard_address=f"127.0.0.1:{DASHBOARD_PORT}" if importlib.util.find_spec("bokeh") else None,
-            silence_logs="CRITICAL",
-        )
+        with _interrupts_ignored():
+            return _make_cluster(n_workers, tls)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Let the processes started in the block ignore Ctrl-C: it is this process that ends them, without their outcry."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _make_cluster(n_workers: int, tls: bool) -> LocalCluster:
+    return LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        security=_temporary_credentials() if tls else None,
+        protocol="tls://" if tls else "tcp://",
+        dashboard_address=f"127.0.0.1:{DASHBOARD_PORT}" if importlib.util.find_spec("bokeh") else None,
+        silence_logs="CRITICAL",
+    )
 
 
 def _temporary_credentials() -> Security:

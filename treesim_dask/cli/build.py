@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treesim_dask.cli.display import Progress, format_bytes, format_seconds
 from treesim_dask.cli.options import (
+    PROGRAM,
     add_cluster_options,
     add_command,
     add_index_options,
@@ -207,6 +208,9 @@ def print_report(report: BuildReport, index: str, as_json: bool = False) -> None
     print(f"index          {index}")
     print(f"files          {report.n_done:,} indexed, {report.n_already_indexed:,} already there", end="")
     print(f", {len(report.failures):,} failed" if report.failures else "")
+    if not report.n_done:
+        print(f"nothing new; `{PROGRAM} info {index}` says what it holds")
+        return
     rate = report.n_pages / max(report.seconds, 1e-9)
     print(f"pages          {report.n_pages:,} in {format_seconds(report.seconds)} ({rate:,.0f}/s)")
     print(f"shapes         {report.n_shapes:,} distinct")

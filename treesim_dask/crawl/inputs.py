@@ -88,7 +88,8 @@ def find_sources(
             raise ConfigError(f"{name} must be at least 1, got {value}")
     if not inputs:
         raise SourceError("no input: give files, folders, URLs, a list of paths or a crawl id")
-    found = [file for place in inputs for file in _find_files(place, storage_options, crawl_base_url)]
+    is_only = len(inputs) == 1
+    found = [file for place in inputs for file in _find_files(place, storage_options, crawl_base_url, is_only)]
     files = _drop_doubles(found)[:limit]
     if sample is not None:
         files = sorted(files, key=lambda file: _stable_hash(f"{seed} {file.url}"))[:sample]
@@ -97,7 +98,10 @@ def find_sources(
     return sorted([*archives, *groups], key=lambda source: source.url)
 
 
-def _find_files(place: str, storage_options: Mapping[str, Any] | None, crawl_base_url: str) -> list[FoundFile]:
+def _find_files(
+    place: str, storage_options: Mapping[str, Any] | None, crawl_base_url: str, is_only: bool
+) -> list[FoundFile]:
+    """Return the files behind one input. Among several, an archive that turns out to be none is left to the build."""
     if not place.strip():
         raise SourceError("an input is empty: give a file, folder, URL, list of paths or crawl id")
     base_url = crawl_base_url.rstrip("/") + "/"
@@ -108,6 +112,8 @@ def _find_files(place: str, storage_options: Mapping[str, Any] | None, crawl_bas
         return files
     url = normalise(place)
     head, size = read_range(url, 0, _SNIFF_BYTES, _quick(storage_options))
+    if not is_only and kind_by_name(url) == "archive":
+        return [FoundFile(url, "archive", size)]
     kind = _kind_of(url, head)
     return _read_list(url, storage_options, base_url) if kind == "list" else [FoundFile(url, kind, size)]
 

@@ -120,12 +120,14 @@ def _load_indexed(
 
 
 def _load_archived(page: str, storage_options: Mapping[str, Any] | None, decode: Decoder) -> LoadedPage:
+    from treesim_dask.crawl.listing import normalise
     from treesim_dask.crawl.pages import read_page_at
 
     archive, separator, offset = page[len("warc:") :].rpartition("#")
     if not separator or not offset.isdecimal():
         raise PageError(f"a page in an archive looks like warc:FILE#OFFSET, got {page!r}")
-    return _loaded(page, read_page_at(archive, int(offset), storage_options=storage_options, decode=decode))
+    url = normalise(archive)
+    return _loaded(page, read_page_at(url, int(offset), storage_options=storage_options, decode=decode))
 
 
 def _loaded(page: str, found: PageBatch) -> LoadedPage:
