@@ -224,3 +224,12 @@ def test_no_page_hides_the_policy_of_its_outline(before):
     assert outlined.index("Content-Security-Policy") < outlined.index("<html")
     assert parser.css_first("body > #treesim-legend") is not None
     assert len(parser.css("li[data-record]")) == 3
+
+
+@pytest.mark.parametrize("name", ["a\u00a0b", "x\x0by", "1st", "\u00e9t\u00e9", "a:b", "-", "\x7f"])
+def test_odd_class_names_are_selected_or_left_aside(name):
+    html = f'<div class="{name}"><p>1</p><hr><p>2</p><hr><p>3</p></div>'.encode()
+    regions = find_records(html, min_coverage=0)
+    assert regions
+    for region in regions:
+        assert len(LexborHTMLParser(html).css(region.css)) == region.n_records

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import lru_cache
 
 import numpy as np
 from selectolax.lexbor import LexborNode
 
 from treesim_dask.types import ClassBatch, offsets_of
+
+_WHITE_SPACE = re.compile(r"[ \t\n\f\r]+")  # of HTML: str.split takes many more characters for it
 
 
 class ClassCollector:
@@ -40,7 +43,7 @@ def class_tokens(attribute: str | None) -> tuple[int, ...]:
     >>> class_tokens("card wide card") == class_tokens("wide card"), class_tokens(None)
     (True, ())
     """
-    names = set((attribute or "").split())
+    names = set(_WHITE_SPACE.split(attribute or "")) - {""}
     return tuple(sorted(_token(name) for name in names))
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from selectolax.lexbor import SelectolaxError
+
 from treesim_dask.records.page import Page
 from treesim_dask.records.steps import SAFE_NAME, Step
 from treesim_dask.records.walk import Walk
@@ -69,8 +71,11 @@ def _is_plain_or_tried(page: Page, selector: Selector, wanted: set[int]) -> bool
 
 
 def select_css(page: Page, css: str) -> set[int]:
-    """Return the numbers of the elements that a CSS selector selects."""
-    return {page.numbers[node.mem_id] for node in page.parser.css(css)}
+    """Return the numbers of the elements that a CSS selector selects: none if lexbor cannot read it."""
+    try:
+        return {page.numbers[node.mem_id] for node in page.parser.css(css)}
+    except SelectolaxError:  # some names cannot be written so that it understands them
+        return set()
 
 
 def _candidates(page: Page, elements: Sequence[int]) -> Iterator[Selector]:

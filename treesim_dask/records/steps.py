@@ -44,6 +44,10 @@ class Step:
 
 
 def _escape_css(name: str) -> str:
-    """Escape a name as CSS asks: a leading digit by its code, other special characters by a backslash."""
-    name = re.sub(r"[^\w\u0080-\U0010ffff-]", lambda found: "\\" + found[0], name)
+    """Escape a name as CSS asks: punctuation by a backslash, a leading digit and all that is no letter by its code."""
+    name = re.sub(r"[^\w-]", lambda found: _escape_character(found[0]), name)
     return re.sub(r"^(-?)(\d)|^-$", lambda found: f"{found[1] or ''}\\{ord(found[2] or '-'):x} ", name)
+
+
+def _escape_character(character: str) -> str:
+    return "\\" + character if "!" <= character <= "~" else f"\\{ord(character):x} "
