@@ -175,8 +175,10 @@ def remove_abandoned(store: Store, current: Sequence[Plan] = ()) -> None:
     """Remove what compactions left unfinished, other than the current ones."""
     staged = {plan.work.compacted_id: plan.work.staging_id for plan in current}
     names = store.list_names(STAGING)
+    gone = set(store.list_abandoned())
     for name in names:
-        if name.startswith(COMPACTED_PREFIX) and not name.startswith(tuple(staged.values())):
+        is_compaction = name.startswith(COMPACTED_PREFIX)
+        if not name.startswith(tuple(staged.values())) if is_compaction else name in gone:
             store.remove(f"{STAGING}/{name}")
     for name in store.list_names(SEGMENTS):
         is_published = store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")

@@ -425,9 +425,8 @@ def segment_id_of(source_url: str) -> str:
 
 
 def unpublish(store: Store, segment_id: str) -> None:
-    """Remove a segment, its summary first: interrupted in between, what is left is an orphan and no broken segment."""
-    store.remove(f"{SEGMENTS}/{segment_id}/{SUMMARY}")
-    store.remove(f"{SEGMENTS}/{segment_id}")
+    """Remove a segment: interrupted in between, what is left is an orphan and no broken segment."""
+    store.withdraw(f"{SEGMENTS}/{segment_id}", SUMMARY)
 
 
 def list_segments(store: Store, cache: Cache | None = None) -> list[Segment]:

@@ -176,6 +176,18 @@ class Store:
             if self.exists(name):
                 self.fs.rm(self.path(name), recursive=True)
 
+    def withdraw(self, name: str, last: str) -> None:
+        """Remove what `publish` put there, whole at once as far as readers see: it is invalid before it is gone."""
+        with storage_errors(self.url):
+            if self.is_local and self.exists(name):
+                outdated = self.make_staging(name.rsplit("/", 1)[-1])
+                Path(self.path(name)).replace(outdated)
+                self.remove(f"{STAGING}/{outdated.name}")
+                self.remove_if_empty(STAGING)
+                return
+        self.remove(f"{name}/{last}")
+        self.remove(name)
+
     def remove_if_empty(self, name: str) -> None:
         """Remove a folder that nobody uses. An object store has no folders."""
         if self.is_local:
