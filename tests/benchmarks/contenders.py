@@ -93,13 +93,15 @@ class BuildStages(Build):
 
     def __enter__(self) -> BuildStages:
         from treesim_dask import dataflow
+        from treesim_dask.dom import shapes
+        from treesim_dask.dom.features import Feature
         from treesim_dask.index.writer import SegmentWriter
 
         super().__enter__()
         self._seconds: defaultdict[str, float] = defaultdict(float)
-        functions = {"parse_trees": "parse and walk", "count_branches": "branches", "band_keys": "bands"}
-        for name, stage in functions.items():
-            setattr(dataflow, name, self._clocked(stage, getattr(dataflow, name)))
+        shapes.parse_trees = self._clocked("parse and walk", shapes.parse_trees)
+        Feature.count = self._clocked("branches", Feature.count)  # type: ignore[method-assign]
+        dataflow.band_keys = self._clocked("bands", dataflow.band_keys)
         for name in ("__enter__", "add_pages", "add_shapes", "publish"):
             setattr(SegmentWriter, name, self._clocked("write", getattr(SegmentWriter, name)))
         dataflow.read_pages = self._clocked_iterator("read", dataflow.read_pages)
@@ -192,7 +194,7 @@ class DaskBuild(Build):
     def run(self, files: Sequence[str], folder: Path) -> int:
         from treesim_dask.dataflow import build_segments
 
-        return sum(outcome.n_pages for outcome in build_segments(self._client, _sources(files), _job(folder)))
+        return sum(outcome.n_pages for outcome, _ in build_segments(self._client, _sources(files), _job(folder)))
 
 
 class DaskBuildOnTwo(DaskBuild):
