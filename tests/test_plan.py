@@ -106,7 +106,7 @@ def test_empty_samples_are_refused(crawl):
 )
 def test_more_workers_never_take_longer_and_jobs_suffice(n_sources, seconds, n_workers, cores, hours):
     work = Estimate(seconds, seconds * 0.9, seconds * 1.1)
-    plan = Plan(n_sources, 1, 1, work, work, work, 0.0, 2.0, 1, 1)
+    plan = Plan(n_sources, 1, 1, work, work, work, 0.0, 1.0, 2.0, 1, 1)
     assert plan.seconds(n_workers + 1).value <= plan.seconds(n_workers).value
-    assert plan.seconds(1).value == pytest.approx(seconds + 2.0)
+    assert plan.seconds(1).value == pytest.approx(seconds + 3.0)
     assert plan.n_jobs(cores, hours) * cores * hours * 3600 >= seconds

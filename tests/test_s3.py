@@ -10,6 +10,7 @@ from services.seaweed import PUBLIC_BUCKET
 from treesim_dask.api import open_index
 from treesim_dask.builder import build
 from treesim_dask.cli import main
+from treesim_dask.compactor import compact
 from treesim_dask.errors import IndexFormatError, SourceError, StorageError
 from treesim_dask.index.segment import SEGMENTS, SUMMARY
 
@@ -265,6 +266,32 @@ def test_hundreds_of_segments_are_listed_in_a_few_requests(index_of_300_segments
     n_files = 306 * 12
     assert len(proxy.requests) <= 16 + n_files // 1000
     assert not any(request.path.endswith((".parquet", SUMMARY, "zarr.json")) for request in proxy.requests)
+
+
+def test_query_of_hundreds_of_segments_opens_what_it_needs(index_of_300_segments, options, proxy):
+    index = open_index(index_of_300_segments, options)
+    page = f"id:{index.segments[0].segment_id}-3"
+    proxy.begin()
+    matches = index.search(page, k=5).matches
+    assert [match.score for match in matches] == pytest.approx([1.0] * 5)
+    # each of the segments holds matches here: its band table, its vectors and its pages are read, and nothing is listed
+    opened = {request.path for request in proxy.requests}
+    assert len(proxy.requests) <= 8 * 306
+    assert len(opened) <= 5 * 306
+    assert not any(path.endswith((SUMMARY, "skipped.parquet")) or "signatures" in path for path in opened)
+
+
+def test_compaction_on_s3_changes_no_answer_and_saves_requests(calm_index, fs, options, proxy):
+    compacted = "s3://indexes/compacted"
+    fs.cp(calm_index[0], compacted, recursive=True)
+    page = f"id:{open_index(compacted, options).segments[0].segment_id}-3"
+    before = open_index(compacted, options).search(page, k=20).matches
+    assert compact(compacted, index_options=options).n_segments == 1
+    index = open_index(compacted, options)
+    proxy.begin()
+    assert index.search(page, k=20).matches == before
+    assert len(proxy.requests) <= 25  # of one segment, however many there were
+    assert index.check() == []
 
 
 def test_index_without_its_catalog_is_the_same_index(index_of_300_segments, options, fs, proxy):

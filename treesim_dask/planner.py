@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +32,13 @@ _LEAST_DOUBT = 0.05  # of a figure, even where all samples agree
 _ONE_SAMPLE_DOUBT = 0.3
 _BYTES_PER_SHAPE = 150  # a worker remembers the digest of each distinct shape, beside its bucket keys
 _REQUESTS_PER_SEGMENT = 4  # beside its files: is there an old one, has everything arrived
+# a new worker has Dask loaded, and nothing of ours
+_LOAD = """\
+import time, distributed
+start = time.perf_counter()
+import treesim_dask.dataflow
+print(time.perf_counter() - start)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +59,8 @@ class Plan:
     """What a build is expected to need.
 
     ``core_seconds`` is the processor time of all workers together, ``read_seconds`` the time they wait for input from
-    other machines, ``start_seconds`` what each worker needs to get ready;
-    ``worker_bytes`` is the memory of one process, ``n_requests`` counts what is asked of input and index stores.
+    other machines; ``load_seconds`` is the time in which each worker loads its code, ``start_seconds`` the processor time
+    until its first page is indexed; ``worker_bytes`` is the memory of one process, ``n_requests`` counts what is asked of input and index stores.
     """
 
     n_sources: int
@@ -61,6 +70,7 @@ class Plan:
     index_bytes: Estimate
     core_seconds: Estimate
     read_seconds: float
+    load_seconds: float
     start_seconds: float
     worker_bytes: int
     n_requests: int
@@ -74,7 +84,8 @@ class Plan:
         """Return how long a build with so many workers takes; no file is shared between workers."""
         rounds = math.ceil(self.n_sources / n_workers) / self.n_sources
         work = (self.core_seconds.value, self.core_seconds.low, self.core_seconds.high)
-        return Estimate(*((seconds + self.read_seconds) * rounds + self.start_seconds for seconds in work))
+        start = self.load_seconds + self.start_seconds
+        return Estimate(*((seconds + self.read_seconds) * rounds + start for seconds in work))
 
     def n_jobs(self, cores: int, hours: float) -> int:
         """Return how many jobs of `cores` cores and `hours` hours it takes, a tenth of each lost to leaving."""
@@ -149,6 +160,12 @@ def make_plan(
         chosen = _spread(found, sample_files)
         samples = [_take_sample(source, job, Path(folder), sample_bytes) for source in chosen]
     return _extrapolate(found, samples, empty, start_seconds, config)
+
+
+def _time_loading() -> float:
+    """Return the seconds in which a new process loads what a worker needs."""
+    done = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True, check=True)
+    return float(done.stdout)
 
 
 def _warm_up(job: BuildJob) -> tuple[float, SegmentSummary]:
@@ -245,6 +262,7 @@ def _extrapolate(
             total * sum(s.seconds[1] for s in samples) / n_read, [s.seconds[1] / s.n_bytes[1] for s in samples]
         ),
         read_seconds=total * sum(s.read_seconds for s in samples) / n_read,
+        load_seconds=_time_loading(),
         start_seconds=start_seconds,
         worker_bytes=_peak_memory() + round(most_shapes * (_BYTES_PER_SHAPE + 16 * config.n_bands)),
         n_requests=len(sources) * (1 + n_segment_requests),

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         each = (time.perf_counter() - start - started) / _N_OUTCOMES
         after = psutil.Process().memory_info().rss
         outcomes.close()
-    assert all(isinstance(outcome, SourceFailure) for outcome in (first, *others))
+    assert all(isinstance(outcome, SourceFailure) for outcome, _ in (first, *others))
     figures = {
         "n_files": options.files,
         "seconds_to_first_outcome": round(started, 2),

@@ -1,8 +1,7 @@
 """HTML to trees: the element tags of a page in document order, with their depths.
 
-Parsing is lexbor's (HTML5 rules); the walk and the splicing are iterative, so depth is no limit to them. What the
-parser makes of a hostile page is bounded by nothing: see `effort`. The content of ``<template>`` is no part of the
-tree and is left out.
+Parsing is lexbor's (HTML5 rules); the walk and the splicing are iterative, so depth is no limit to them. The content
+of ``<template>`` is no part of the tree and is left out.
 """
 
 from __future__ import annotations

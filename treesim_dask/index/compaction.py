@@ -15,6 +15,7 @@ from typing import Any
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import IndexFormatError
+from treesim_dask.index.catalog import forget_segments
 from treesim_dask.index.gathering import Range, write_lookup
 from treesim_dask.index.live import SOURCES, IndexedSource, origin_digests, read_sources
 from treesim_dask.index.manifest import to_json
@@ -166,7 +167,12 @@ def _check_totals(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[d
 
 
 def remove_replaced(store: Store, segments: Sequence[Segment]) -> None:
-    """Remove segments that are no longer live."""
+    """Remove segments that are no longer live.
+
+    The catalog forgets them first: an object store may go on listing an emptied folder, and what the catalog knows is
+    not asked for.
+    """
+    forget_segments(store, {segment.segment_id for segment in segments})
     for segment in segments:
         unpublish(store, segment.segment_id)
 

@@ -101,12 +101,22 @@ class Store:
             return []
         return sorted({entry.rstrip("/").rsplit("/", 1)[-1] for entry in found} - {name.rsplit("/", 1)[-1]})
 
+    def list_folders(self, name: str) -> list[str]:
+        """Return the names of the folders below a folder, sorted; of an object store those that hold something.
+
+        Some stores go on listing a folder whose files are gone.
+        """
+        if self.is_local:
+            return self.list_names(name)
+        return sorted({path.partition("/")[0] for path in self.find_sizes(name)})
+
     def find_sizes(self, name: str) -> dict[str, int]:
         """Return the size of every file below a folder, by its path relative to that folder."""
         base = self.path(name)
         with access_errors(self.url):
             found = self.fs.find(base, detail=True)
-        return {path[len(base) :].lstrip("/"): entry["size"] for path, entry in found.items()}
+        sizes = {path[len(base) :].strip("/"): entry["size"] for path, entry in found.items()}
+        return {path: size for path, size in sizes.items() if path}  # some stores list the folder itself
 
     def read_bytes(self, name: str) -> bytes:
         """Return a whole file."""
@@ -210,7 +220,7 @@ class Store:
 
         Of a process on another machine that cannot be seen; its folder counts as abandoned after a week.
         """
-        return [name for name in self.list_names(STAGING) if self._is_abandoned(name)]
+        return [name for name in self.list_folders(STAGING) if self._is_abandoned(name)]
 
     def _is_abandoned(self, name: str) -> bool:
         writer = _WRITER.search(name)
