@@ -14,6 +14,8 @@ import pyarrow.parquet
 import pytest
 from commands import assert_refused, run
 
+import treesim_dask
+
 
 @pytest.fixture
 def page_id(demo_index):
@@ -218,11 +220,40 @@ def test_a_full_disk(demo_archives, tmp_path, capsys):
         assert not index.exists()
 
 
-def test_wrong_pages_of_query(demo_index, tmp_path, capsys):
+def test_no_space_for_the_output(demo_index, page_id):
+    command = [sys.executable, "-m", "treesim_dask", "query", page_id, "--json", "--index", demo_index]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines() == ["python -m treesim_dask query: no space left for the output"]
+
+
+def test_nowhere_to_keep_compiled_code(demo_index, page_id, tmp_path):
+    """As for a service user without a home, with the package in a read-only place."""
+    package = Path(treesim_dask.__file__).parent
+    shutil.copytree(package, tmp_path / "treesim_dask", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (tmp_path / "treesim_dask").rglob("*.py"):
+        (path.parent / "__pycache__").touch()  # a file in the way: not even root can make that folder
+    environment = {**os.environ, "HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null", "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "treesim_dask", "query", page_id, "--json", "--index", str(demo_index)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+def test_plan_that_cannot_be_saved(demo_archives, tmp_path, capsys):
+    result = run(capsys, "plan", demo_archives[0], "--save", tmp_path / "missing" / "plan.json")
+    assert_refused(result, "cannot write the plan")
+
+
+def test_wrong_pages_of_query(demo_index, demo_archives, tmp_path, capsys):
     (tmp_path / "empty.html").write_text(" ")
+    (tmp_path / "picture.html").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
     for page, word in [
         ("missing.html", "no file"),
-        (str(tmp_path), "cannot read"),
+        (str(tmp_path), "--batch"),
+        (str(demo_archives[0]), "--batch"),
+        (str(tmp_path / "picture.html"), "no HTML"),
         (str(tmp_path / "empty.html"), "empty"),
         ("id:xyz", "page id"),
         ("id:0123456789abcdef-1", "no page"),

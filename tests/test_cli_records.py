@@ -144,7 +144,7 @@ def test_more_mistakes(shop, demo_index, tmp_path, capsys):
     assert_refused(run(capsys, "records", shop, "--html", tmp_path / "no" / "x.html"), "cannot write")
     (tmp_path / "empty.html").write_text("  ")
     assert_refused(run(capsys, "records", tmp_path / "empty.html"), "is empty")
-    assert_refused(run(capsys, "records", tmp_path), "cannot read")
+    assert_refused(run(capsys, "records", tmp_path), "is a folder")
     assert_refused(run(capsys, "records", "id:nonsense", "--index", demo_index), "a page id looks like")
     assert_refused(run(capsys, "records", f"id:{'0' * 16}-1", "--index", demo_index), "there is no page")
 

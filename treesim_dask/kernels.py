@@ -13,11 +13,14 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def kernel(function: F) -> F:
-    """Compile a loop over arrays to machine code at its first call, and keep the code on disk.
+    """Compile a loop over arrays to machine code at its first call, and keep the code on disk where that is possible.
 
     Only integer arithmetic belongs in kernels whose results are stored: it gives the same bits everywhere.
     """
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    try:
+        return cast(F, numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # neither the package's folder nor the home of the user can be written to
+        return cast(F, numba.njit(nogil=True)(function))
 
 
 def _load_word(typing_context: Any, address: Any) -> Any:

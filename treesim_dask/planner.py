@@ -50,8 +50,8 @@ class Estimate:
     high: float
 
     def compare(self, fact: float) -> float:
-        """Return by how much the fact is above the estimate, as a share of the fact."""
-        return (fact - self.value) / fact if fact else 0.0
+        """Return by how much the fact is above the estimate, as a share of the estimate."""
+        return (fact - self.value) / self.value if self.value else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,9 @@ class Plan:
     """What a build is expected to need.
 
     ``core_seconds`` is the processor time of all workers together, ``read_seconds`` the time they wait for input from
-    other machines; ``load_seconds`` is the time in which each worker loads its code, ``start_seconds`` the processor time
-    until its first page is indexed; ``worker_bytes`` is the memory of one process, ``n_requests`` counts what is asked of input and index stores.
+    other machines; ``load_seconds`` is the time in which each worker loads its code, ``start_seconds`` the processor
+    time until its first page is indexed; ``worker_bytes`` is the memory of one process, ``n_requests`` counts what is
+    asked of input and index stores.
     """
 
     n_sources: int

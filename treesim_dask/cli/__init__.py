@@ -7,6 +7,7 @@ what it needs when it runs, so that ``--help`` is quick.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from treesim_dask.cli import (
 from treesim_dask.cli.options import PROGRAM, Parser
 from treesim_dask.errors import TreesimError
 
+_RESUMABLE = ("build", "compact", "merge", "demo")
 COMMANDS = (plan, build, query, records, compact, delete, merge, export, info, check, evaluate, tune, demo)
 
 
@@ -37,16 +39,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     args = make_parser().parse_args(argv)
     try:
-        return int(args.run(args))
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
     except TreesimError as error:
-        print(f"{PROGRAM} {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        _complain(args.command, " ".join(str(error).split()))
         return 2
     except KeyboardInterrupt:
-        print(f"\n{PROGRAM} {args.command}: interrupted; the same command goes on from here", file=sys.stderr)
+        hint = "; the same command goes on from here" if args.command in _RESUMABLE else ""
+        _complain(args.command, f"interrupted{hint}")
         return 130
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _drop_output()
+        _complain(args.command, "no space left for the output")
+        return 2
+
+
+def _complain(command: str, what: str) -> None:
+    print(f"{PROGRAM} {command}: {what}", file=sys.stderr)
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere: at exit Python would try again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def make_parser() -> Parser:

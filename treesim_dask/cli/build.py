@@ -185,9 +185,9 @@ def progress_line(report: BuildReport) -> str:
     """Say how far a build is."""
     n_files = report.n_sources - report.n_already_indexed
     n_finished = n_files - report.n_pending
+    if not n_finished:  # bytes and what was left out are told by finished files
+        return str(report)
     line = f"{report}, {format_bytes(report.n_html_bytes)} HTML, left out {report.skipped.total():,}"
-    if not n_finished:
-        return line
     return f"{line}, {format_seconds(report.seconds / n_finished * report.n_pending)} left"
 
 
@@ -199,7 +199,8 @@ def print_report(report: BuildReport, index: str, as_json: bool = False) -> None
         print(f"no page in: {url}", file=sys.stderr)
     for reason, warc, offset in report.damage[:_MOST_NAMED]:
         print(f"damaged: {warc} at offset {offset}: {reason}", file=sys.stderr)
-    for name, n in (("not indexed", len(report.failures)), ("no page in", len(report.empty))):
+    named = {"not indexed": len(report.failures), "no page in": len(report.empty), "damaged": len(report.damage)}
+    for name, n in named.items():
         if n > _MOST_NAMED:
             print(f"{name}: {n - _MOST_NAMED:,} more", file=sys.stderr)
     if as_json:
@@ -213,7 +214,7 @@ def print_report(report: BuildReport, index: str, as_json: bool = False) -> None
         return
     rate = report.n_pages / max(report.seconds, 1e-9)
     print(f"pages          {report.n_pages:,} in {format_seconds(report.seconds)} ({rate:,.0f}/s)")
-    print(f"shapes         {report.n_shapes:,} distinct")
+    print(f"shapes         {report.n_shapes:,} distinct in their files")
     per_page = report.n_index_bytes / max(report.n_pages, 1)
     print(f"size           {format_bytes(report.n_index_bytes)} ({per_page:,.0f} bytes a page)")
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in report.skipped.most_common())

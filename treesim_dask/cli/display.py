@@ -10,6 +10,7 @@ from typing import TextIO
 _SHOW_AFTER_SECONDS = 2.0
 _TERMINAL_INTERVAL = 0.2
 _LOG_INTERVAL = 10.0
+_TELLING_COUNT = 3
 
 
 class Progress:
@@ -47,9 +48,12 @@ class Progress:
         self._stream.flush()
 
     def count(self, what: str, done: int, total: int) -> None:
-        """Show how many of `total` are done, with rate and time left."""
-        rate = done / max(self.seconds, 1e-9)
-        self.show(f"{what} {done:,}/{total:,}, {rate:,.0f}/s, {format_seconds((total - done) / max(rate, 1e-9))} left")
+        """Show how many of `total` are done, with rate and time left once these can be told."""
+        text = f"{what} {done:,}/{total:,}"
+        if done >= _TELLING_COUNT:  # the first ones pay for the start
+            rate = done / max(self.seconds, 1e-9)
+            text += f", {rate:,.0f}/s, {format_seconds((total - done) / rate)} left"
+        self.show(text)
 
     def __enter__(self) -> Progress:
         return self

@@ -59,12 +59,19 @@ def run(args: argparse.Namespace) -> int:
         crawl_base_url=args.crawl_base_url or DEFAULT_CRAWL_BASE_URL,
     )
     if args.save:
-        Path(args.save).write_text(json.dumps(plan.to_dict(), indent=1) + "\n")
+        _save_plan(plan, args.save)
     if args.json:
         print(json.dumps(plan.to_dict(), indent=1))
     else:
         print_plan(plan, args.cores_per_job, args.hours_per_job)
     return 0
+
+
+def _save_plan(plan: Plan, path: str) -> None:
+    try:
+        Path(path).write_text(json.dumps(plan.to_dict(), indent=1) + "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write the plan to {path}: {error.strerror}") from None
 
 
 def print_plan(plan: Plan, cores: int, hours: float) -> None:
@@ -75,7 +82,8 @@ def print_plan(plan: Plan, cores: int, hours: float) -> None:
     print(f"index          {_range(plan.index_bytes, format_bytes)}")
     print(f"work           {_range(plan.core_seconds, _core_hours)} core-hours")
     for n_workers in [n for n in _WORKERS if n == 1 or n <= plan.n_sources]:
-        print(f"{f'{n_workers} workers':<14} {_range(plan.seconds(n_workers), format_seconds)}")
+        workers = "1 worker" if n_workers == 1 else f"{n_workers} workers"
+        print(f"{workers:<14} {_range(plan.seconds(n_workers), format_seconds)}")
     print(f"memory         {format_bytes(plan.worker_bytes)} a worker")
     print(f"requests       {plan.n_requests:,} if input and index are on an object store")
     print(f"batch jobs     {plan.n_jobs(cores, hours):,} of {cores} cores and {hours:g} hours")

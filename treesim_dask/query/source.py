@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from treesim_dask.crawl.charset import Decoder, to_parser_bytes
+from treesim_dask.crawl.sniffing import begins_archive, looks_binary
 from treesim_dask.errors import PageError
 from treesim_dask.index.segment import Segment
 from treesim_dask.types import PageBatch
 
+_HEAD_BYTES = 2048
 _PAGE_ID = re.compile(r"(?P<segment>[0-9a-f]{16})-(?P<row>\d{1,10})")
 
 
@@ -70,8 +72,7 @@ def load_html(
     if isinstance(page, bytes):
         return LoadedPage("page", decode(page, ""), digest=payload_digest(page))
     if page == "-":
-        html = sys.stdin.buffer.read()
-        return LoadedPage("standard input", decode(html, ""), digest=payload_digest(html))
+        return _load_bytes("standard input", sys.stdin.buffer.read(), decode)
     if page.startswith("id:"):
         return _load_indexed(page, segments, storage_options, decode)
     if page.startswith("warc:"):
@@ -148,8 +149,20 @@ def _load_file(page: str, decode: Decoder) -> LoadedPage:
         raise PageError(
             f"there is no file {page}; expected an HTML file, a URL, - (standard input), id:PAGE_ID or warc:FILE#OFFSET"
         ) from None
+    except IsADirectoryError:
+        raise PageError(f"{page} is a folder; query --batch takes all pages of one") from None
     except OSError as error:
         raise PageError(f"cannot read {page}: {error.strerror}") from None
-    if not html.strip():
-        raise PageError(f"{page} is empty; expected HTML")
-    return LoadedPage(page, decode(html, ""), digest=payload_digest(html))
+    return _load_bytes(page, html, decode)
+
+
+def _load_bytes(name: str, data: bytes, decode: Decoder) -> LoadedPage:
+    """Return a page of the given content; refuse what is no HTML."""
+    if not data.strip():
+        raise PageError(f"{name} is empty; expected HTML")
+    if begins_archive(data[:_HEAD_BYTES]):
+        raise PageError(f"{name} is an archive; query --batch takes all its pages, warc:FILE#OFFSET one of them")
+    html = decode(data, "")
+    if looks_binary(html[:_HEAD_BYTES]):
+        raise PageError(f"{name} is no HTML")
+    return LoadedPage(name, html, digest=payload_digest(data))
