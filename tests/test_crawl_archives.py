@@ -127,6 +127,22 @@ class TestRoundTrip:
         assert pages.date == [1714979289000] * 2
         assert len(skipped) == 0
 
+    @pytest.mark.parametrize(
+        "dictionary",
+        [
+            zstandard.compress(b"x")[:4] + b"\xff" * 40,
+            b"\x37\xa4\x30\xec" + bytes(50),
+            zstandard.compress(bytes(2**25)),
+        ],
+        ids=["damaged frame", "damaged dictionary", "too long"],
+    )
+    def test_a_dictionary_of_no_use_does_not_keep_out_what_needs_none(self, tmp_path: Path, dictionary: bytes) -> None:
+        frame = b"\x5d\x2a\x4d\x18" + len(dictionary).to_bytes(4, "little") + dictionary
+        path = tmp_path / "a.warc.zst"
+        path.write_bytes(frame + zstandard.compress(warc_record(http_response())))
+        [batch] = read_pages(Source(str(path), "archive", (str(path),)), EVERYTHING, SkippedLog())
+        assert batch.html == [PAGE]
+
     def test_zstd_with_a_dictionary(self, tmp_path: Path) -> None:
         dictionary = zstandard.ZstdCompressionDict(b"WARC/1.0\r\nWARC-Type: response" * 20)
         frame = b"\x5d\x2a\x4d\x18" + len(dictionary.as_bytes()).to_bytes(4, "little") + dictionary.as_bytes()

@@ -30,6 +30,7 @@ _GZIP_INPUT_BYTES = 2**15  # zlib copies what lies behind a member's end: little
 _GZIP_OUTPUT_BYTES = 2**20
 _WHOLE_BYTES = 2**22  # decoded bytes up to which a member is worth having in one piece
 _ZSTD_INPUT_BYTES = 2**11  # zstd has no output limit: 2 KiB decode to 64 MiB at the very most
+_MAX_DICTIONARY_BYTES = 2**24
 _NEWLINES = re.compile(rb"[\r\n]*")
 _EMPTY_LINE = re.compile(rb"\n\r{0,2}\n")
 
@@ -404,7 +405,10 @@ def _codecs(raw: ByteStream, head: bytes) -> list[_Codec]:
 
 
 def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:
-    """Read the dictionary that a .warc.zst file may carry in its first, skippable frame, itself perhaps compressed."""
+    """Read the dictionary that a .warc.zst file may carry in its first, skippable frame, itself perhaps compressed.
+
+    None also for one that is damaged or too long: the frames that need it do not decode, and are counted.
+    """
     start = raw.position
     raw.seek(0)
     if not bytes(raw.peek()[:4]).startswith(ZSTD_DICTIONARY_MAGIC):
@@ -413,8 +417,24 @@ def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:
     frame = MemberStream(raw, (), PlainDecoder)
     frame.open_member()
     length = int.from_bytes(frame.read(8)[4:], "little")
-    content = frame.read(min(length, 2**24))
+    content = frame.read(min(length, _MAX_DICTIONARY_BYTES))
     raw.seek(start)
-    if content.startswith(ZSTD_MAGIC):
-        content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
-    return zstandard.ZstdCompressionDict(content)
+    try:
+        if content.startswith(ZSTD_MAGIC):
+            content = _unpack_dictionary(content)
+        dictionary = zstandard.ZstdCompressionDict(content)
+        zstandard.ZstdDecompressor(dict_data=dictionary)  # looks into it
+    except (DamagedMember, zstandard.ZstdError):
+        return None
+    return dictionary
+
+
+def _unpack_dictionary(frame: bytes) -> bytes:
+    unpacked, cursor, decoder = bytearray(), 0, ZstdDecoder()
+    while not decoder.ended and cursor < len(frame):
+        decoded, n_taken = decoder.decode(memoryview(frame)[cursor:])
+        unpacked += decoded
+        cursor += n_taken
+        if len(unpacked) > _MAX_DICTIONARY_BYTES:
+            raise DamagedMember(at_end_of_file=False)
+    return bytes(unpacked)
