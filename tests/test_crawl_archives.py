@@ -389,6 +389,30 @@ def test_going_back_in_a_plain_file_reads_nothing_twice(tmp_path: Path) -> None:
     assert asked == [0, 2**20 + 4]
 
 
+@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08\x08name", b"\x1f\x8b\x08"], ids=["endless names", "magics"])
+def test_the_search_for_a_member_takes_no_more_for_each_find_in_a_longer_file(tmp_path: Path, beginning: bytes) -> None:
+    class CountingStream(ByteStream):
+        n_taken = 0
+
+        def advance(self, n_bytes: int) -> None:
+            self.n_taken += n_bytes
+            super().advance(n_bytes)
+
+    def bytes_taken(n_beginnings: int) -> int:
+        path = tmp_path / f"{n_beginnings}.warc.gz"
+        path.write_bytes(beginning * n_beginnings + gzip.compress(warc_record(http_response())))
+        with open_stream(str(path)) as stream:
+            raw = CountingStream(stream.url, stream._connect)
+            members = open_members(raw)
+            assert members is not None
+            assert members.find_member(1)
+            assert members.member_offset == len(beginning) * n_beginnings
+            raw.close()
+        return raw.n_taken
+
+    assert bytes_taken(12_000) < 2.5 * bytes_taken(6_000)
+
+
 def _pages_outside(records: list[StoredRecord], archive: Archive, is_kept) -> set[tuple[str, bytes, int]]:  # type: ignore[no-untyped-def]
     return {
         (record.url, record.html, reported[0])
