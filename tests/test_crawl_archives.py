@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from tests.crawl_archives import (
 )
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
+from treesim_dask.crawl.archives import ArchiveReader
 from treesim_dask.crawl.inputs import find_sources
 from treesim_dask.crawl.members import open_members
 from treesim_dask.crawl.pages import parse_date, read_page_at, read_pages
@@ -389,15 +391,33 @@ def test_going_back_in_a_plain_file_reads_nothing_twice(tmp_path: Path) -> None:
     assert asked == [0, 2**20 + 4]
 
 
+class CountingStream(ByteStream):
+    """Counts the bytes that are taken from it."""
+
+    n_taken = 0
+
+    def advance(self, n_bytes: int) -> None:
+        self.n_taken += n_bytes
+        super().advance(n_bytes)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_lengths_that_lead_behind_the_end_do_not_each_take_the_rest_of_the_file(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    header = b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 9999999999\r\n\r\n"
+    data = pack(header * 50 + bytes(4 * 2**20))
+    (tmp_path / "a.warc").write_bytes(data)
+    with open_stream(str(tmp_path / "a.warc")) as stream:
+        raw, skipped = CountingStream(stream.url, stream._connect), SkippedLog()
+        assert list(ArchiveReader(raw, skipped, 2**20)) == []
+        raw.close()
+    assert len(skipped) == 50
+    assert raw.n_taken < 5 * len(data)
+
+
 @pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08\x08name", b"\x1f\x8b\x08"], ids=["endless names", "magics"])
 def test_the_search_for_a_member_takes_no_more_for_each_find_in_a_longer_file(tmp_path: Path, beginning: bytes) -> None:
-    class CountingStream(ByteStream):
-        n_taken = 0
-
-        def advance(self, n_bytes: int) -> None:
-            self.n_taken += n_bytes
-            super().advance(n_bytes)
-
     def bytes_taken(n_beginnings: int) -> int:
         path = tmp_path / f"{n_beginnings}.warc.gz"
         path.write_bytes(beginning * n_beginnings + gzip.compress(warc_record(http_response())))

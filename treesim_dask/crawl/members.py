@@ -135,6 +135,7 @@ class MemberStream:
         self.raw = raw
         self.member_offset = 0  # where the member lies in the file
         self.member_position = 0  # where it begins in the decoded bytes
+        self._last_position: int | None = None  # where it ends, once that was seen
         self._magics = magics
         self._make_decoder = make_decoder
         self._make_fast_decoder = make_fast_decoder or make_decoder
@@ -295,6 +296,10 @@ class MemberStream:
             if self._cursor < len(self._buffer):
                 return
 
+    def is_behind_end(self, position: int) -> bool:
+        """Say whether `position` is known to lie behind the end of the member: true only once the end was seen."""
+        return self._last_position is not None and position > self._last_position
+
     def at_member_end(self) -> bool:
         """Say whether the member has no more bytes. True means that its checksum was right."""
         return not self._need(1)
@@ -326,10 +331,10 @@ class MemberStream:
 
     def _fill(self) -> bool:
         """Decode some more of the member into the buffer; False at its end."""
-        if self._decoder is None or self._decoder.ended:
-            return False
-        decoded = self._decode(self._decoder)
+        decoded = b"" if self._decoder is None else self._decode(self._decoder)
         self._buffer += decoded
+        if not decoded:
+            self._last_position = self._base + len(self._buffer)
         return bool(decoded)
 
     def _decode(self, decoder: Decoder) -> bytes:
@@ -354,6 +359,7 @@ class MemberStream:
         self._base = self.member_position = self._base + len(self._buffer)
         self._buffer.clear()
         self._cursor = 0
+        self._last_position = None
         self._decoder = self._make_decoder()
         return self._decoder
 
