@@ -31,6 +31,7 @@ class Site:
     shifts_ranges: int = 0
     sends_chunked: bool = False
     requests: list[tuple[str, str | None]] = field(default_factory=list)
+    logins: list[str | None] = field(default_factory=list)
     url: str = ""
 
 
@@ -41,6 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         site, path = self.site, self.path
         site.requests.append((path, self.headers.get("Range")))
+        site.logins.append(self.headers.get("Authorization"))
         if path in site.stalls:
             time.sleep(3)
             self.close_connection = True

@@ -88,6 +88,13 @@ def test_help_has_examples(capsys):
         assert "examples:\n  python -m treesim_dask" in out
 
 
+def test_an_unknown_option_leads_to_the_help_of_its_command(capsys):
+    assert run(capsys, "query", "a.html", "--index", "i", "--topp", 3)[::2] == (
+        2,
+        "python -m treesim_dask query: unrecognized arguments: --topp 3 (see python -m treesim_dask query --help)\n",
+    )
+
+
 def test_help_and_import_load_nothing_heavy():
     script = "import sys, treesim_dask.cli as c; c.make_parser().format_help(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()

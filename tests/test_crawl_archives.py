@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from tests.crawl_archives import (
 )
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
+from treesim_dask.crawl.archives import ArchiveReader
 from treesim_dask.crawl.inputs import find_sources
 from treesim_dask.crawl.members import open_members
 from treesim_dask.crawl.pages import parse_date, read_page_at, read_pages
@@ -126,6 +128,22 @@ class TestRoundTrip:
         assert pages.offset == [len(records[0]), len(records[0]) + len(records[1])]
         assert pages.date == [1714979289000] * 2
         assert len(skipped) == 0
+
+    @pytest.mark.parametrize(
+        "dictionary",
+        [
+            zstandard.compress(b"x")[:4] + b"\xff" * 40,
+            b"\x37\xa4\x30\xec" + bytes(50),
+            zstandard.compress(bytes(2**25)),
+        ],
+        ids=["damaged frame", "damaged dictionary", "too long"],
+    )
+    def test_a_dictionary_of_no_use_does_not_keep_out_what_needs_none(self, tmp_path: Path, dictionary: bytes) -> None:
+        frame = b"\x5d\x2a\x4d\x18" + len(dictionary).to_bytes(4, "little") + dictionary
+        path = tmp_path / "a.warc.zst"
+        path.write_bytes(frame + zstandard.compress(warc_record(http_response())))
+        [batch] = read_pages(Source(str(path), "archive", (str(path),)), EVERYTHING, SkippedLog())
+        assert batch.html == [PAGE]
 
     def test_zstd_with_a_dictionary(self, tmp_path: Path) -> None:
         dictionary = zstandard.ZstdCompressionDict(b"WARC/1.0\r\nWARC-Type: response" * 20)
@@ -371,6 +389,48 @@ def test_going_back_in_a_plain_file_reads_nothing_twice(tmp_path: Path) -> None:
         members.rewind(2**20 + 5)
         assert (members.position, members.peek(2)) == (2**20 + 5, bytes(2))
     assert asked == [0, 2**20 + 4]
+
+
+class CountingStream(ByteStream):
+    """Counts the bytes that are taken from it."""
+
+    n_taken = 0
+
+    def advance(self, n_bytes: int) -> None:
+        self.n_taken += n_bytes
+        super().advance(n_bytes)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_lengths_that_lead_behind_the_end_do_not_each_take_the_rest_of_the_file(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    header = b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 9999999999\r\n\r\n"
+    data = pack(header * 50 + bytes(4 * 2**20))
+    (tmp_path / "a.warc").write_bytes(data)
+    with open_stream(str(tmp_path / "a.warc")) as stream:
+        raw, skipped = CountingStream(stream.url, stream._connect), SkippedLog()
+        assert list(ArchiveReader(raw, skipped, 2**20)) == []
+        raw.close()
+    assert len(skipped) == 50
+    assert raw.n_taken < 5 * len(data)
+
+
+@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08\x08name", b"\x1f\x8b\x08"], ids=["endless names", "magics"])
+def test_the_search_for_a_member_takes_no_more_for_each_find_in_a_longer_file(tmp_path: Path, beginning: bytes) -> None:
+    def bytes_taken(n_beginnings: int) -> int:
+        path = tmp_path / f"{n_beginnings}.warc.gz"
+        path.write_bytes(beginning * n_beginnings + gzip.compress(warc_record(http_response())))
+        with open_stream(str(path)) as stream:
+            raw = CountingStream(stream.url, stream._connect)
+            members = open_members(raw)
+            assert members is not None
+            assert members.find_member(1)
+            assert members.member_offset == len(beginning) * n_beginnings
+            raw.close()
+        return raw.n_taken
+
+    assert bytes_taken(12_000) < 2.5 * bytes_taken(6_000)
 
 
 def _pages_outside(records: list[StoredRecord], archive: Archive, is_kept) -> set[tuple[str, bytes, int]]:  # type: ignore[no-untyped-def]

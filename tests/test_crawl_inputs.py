@@ -137,6 +137,22 @@ class TestHtml:
         assert pair.members == (str(paths[0]), str(paths[1]))
         assert find_sources([str(paths[0]), str(tmp_path)]) == find_sources([str(tmp_path)])
 
+    def test_a_name_that_is_not_utf8_keeps_no_other_file_out(self, tmp_path: Path) -> None:
+        for name in (b"a.html", b"caf\xe9.html"):
+            Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_bytes(PAGE)
+        [source], skipped = find_sources([str(tmp_path)]), SkippedLog()
+        [batch] = read_pages(source, PageFilter(), skipped)
+        assert batch.url == [str(tmp_path / "a.html")]
+        assert skipped.select({reasons.UNREADABLE}) == [("unreadable", f"{tmp_path}/caf\\xe9.html", 0)]
+
+    @pytest.mark.parametrize("name", [b"caf\xe9.html", b"caf\xe9.warc", b"\xe9/a.html"])
+    def test_a_source_whose_name_is_not_utf8(self, tmp_path: Path, name: bytes) -> None:
+        path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(RECORD if name.endswith(b"warc") else PAGE)
+        with pytest.raises(SourceError, match=r"\\xe9.* is not UTF-8: rename it"):
+            find_sources([str(path)])
+
     def test_reading_a_group(self, tmp_path: Path) -> None:
         (tmp_path / "page.html").write_bytes(PAGE)
         (tmp_path / "short.htm").write_bytes(b"<p>")

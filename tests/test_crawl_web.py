@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import random
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.crawl_archives import CONTENT_ENCODINGS, PAGE, build_archive, http_response, warc_record
@@ -56,6 +58,47 @@ def read_all(source: Source, **options: Any) -> tuple[list[bytes], SkippedLog]:
     skipped = SkippedLog()
     batches = read_pages(source, PageFilter(), skipped, storage_options={**OPTIONS, **options})
     return [html for batch in batches for html in batch.html], skipped
+
+
+ALICE, BOB = "Basic " + b64encode(b"alice:wonderland").decode(), "Basic " + b64encode(b"bob:builder").decode()
+
+
+class TestLogins:
+    @pytest.fixture
+    def other(self, site: Site, archive: bytes) -> Iterator[Site]:
+        """A second server, to which the first sends those who ask for an archive."""
+        with serve(Site(files={"/a.warc.gz": archive})) as other:
+            site.redirects["/a.warc.gz"] = f"{other.url}/a.warc.gz"
+            yield other
+
+    def test_a_login_stays_with_the_server_it_was_given_for(self, site: Site, other: Site) -> None:
+        assert count_pages(f"{site.url}/a.warc.gz", headers={"authorization": ALICE}) == 100
+        assert (site.logins, other.logins) == ([ALICE], [None])
+
+    @pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
+    def test_so_does_a_login_of_the_session(self, site: Site, other: Site) -> None:
+        session = {"auth": aiohttp.BasicAuth("alice", "wonderland")}
+        assert count_pages(f"{site.url}/a.warc.gz", client_kwargs=session) == 100
+        assert (site.logins, other.logins) == ([ALICE], [None])
+
+    def test_a_login_given_counts_more_than_that_of_netrc(
+        self, site: Site, archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        netrc = tmp_path / "netrc"
+        netrc.write_text("machine 127.0.0.1 login bob password builder\n")
+        netrc.chmod(0o600)
+        monkeypatch.setenv("NETRC", str(netrc))
+        site.files["/a.warc.gz"] = archive
+        assert count_pages(f"{site.url}/a.warc.gz") == 100
+        assert count_pages(f"{site.url}/a.warc.gz", headers={"Authorization": ALICE}) == 100
+        assert site.logins == [BOB, ALICE]
+
+    def test_a_login_goes_through_a_proxy(self, site: Site, archive: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("http_proxy", site.url)
+        monkeypatch.setenv("no_proxy", "")
+        site.files["http://archive.example/a.warc.gz"] = archive
+        assert count_pages("http://archive.example/a.warc.gz", headers={"Authorization": ALICE}) == 100
+        assert site.logins == [ALICE]
 
 
 class TestStreaming:

@@ -79,7 +79,17 @@ def test_an_extract_follows_the_page_filter(whole, tmp_path):
     assert (extract.info.n_pages, extract.info.skipped) == (1, {"url-pattern": 4})
 
 
-@pytest.mark.parametrize("text", ["not json", '{"filename": "a.warc.gz"}', ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        '{"filename": "a.warc.gz"}',
+        "",
+        '{"filename": "a.warc.gz", "offset": 1e999, "length": 1}',
+        '{"filename": ' + "[" * 100_000,
+    ],
+    ids=["text", "part", "nothing", "infinite", "deep"],
+)
 def test_what_is_no_extract_is_refused(tmp_path, text):
     (tmp_path / "some.cdxj").write_text(text)
     with pytest.raises(SourceError, match=r"filename, offset and length|is empty"):
@@ -91,6 +101,12 @@ def test_an_impossible_place_is_refused(tmp_path, place):
     path = write_extract(tmp_path / "some.cdxj", [{"filename": "a.warc.gz", "offset": place[0], "length": place[1]}])
     with pytest.raises(SourceError, match=r"line 1 .*expected an offset of 0 or more"):
         resolve_inputs([str(path)])
+
+
+def test_only_a_line_end_ends_a_line(tmp_path):
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"url": "http://a.example/\u2028\x85", "filename": "/a.warc.gz", "offset": 3, "length": 9}\r\n')
+    assert resolve_inputs([str(path)])[0].members == ("/a.warc.gz", "3+9")
 
 
 def test_a_cut_extract_is_refused(tmp_path):

@@ -19,6 +19,13 @@ class Parser(argparse.ArgumentParser):
         """Print the message and leave with code 2."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse, and refuse what is unknown here: argparse would leave it to the parser above, and to its help."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
 
 def add_command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str, examples: Sequence[str]

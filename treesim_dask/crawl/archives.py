@@ -210,7 +210,12 @@ class ArchiveReader:
         return record
 
     def _read_content(self, record: Any, is_response: bool) -> tuple[bytes, int]:
-        """Return the content, of a very long response its beginning, and how long it is in the file."""
+        """Return the content, of a very long response its beginning, and how long it is in the file.
+
+        What cannot be whole is not read: many wrong lengths would each take the rest of a member.
+        """
+        if self._members.is_behind_end(self._members.position + record.length):
+            return b"", 0
         if not is_response:
             return b"", self._members.skip(record.length)
         is_long = record.length > self._max_content

@@ -42,7 +42,7 @@ def is_cdxj(url: str) -> bool:
 
 def read_cdxj(url: str, storage_options: Mapping[str, Any] | None = None) -> Iterator[Place]:
     """Yield the places that an extract names, one a line."""
-    for number, line in enumerate(read_list(url, _MOST_BYTES, storage_options).splitlines(), 1):
+    for number, line in enumerate(read_list(url, _MOST_BYTES, storage_options).split("\n"), 1):
         if line.strip() and not line.startswith(("#", "!")):
             yield _read_line(line, f"line {number} of {url}")
 
@@ -51,7 +51,7 @@ def _read_line(line: str, where: str) -> Place:
     try:
         values = json.loads(line[line.index("{") :])
         filename, offset, length = str(values["filename"]), int(values["offset"]), int(values["length"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise SourceError(
             f"{where} is not CDXJ: expected a JSON object with filename, offset and length, got {line[:100]!r}"
         ) from None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-from treesim_dask.crawl.listing import FoundFile, kind_by_name, list_files, normalise
+from treesim_dask.crawl.listing import FoundFile, kind_by_name, list_files, normalise, spell_out
 from treesim_dask.crawl.lists import read_list
 from treesim_dask.crawl.sniffing import (
     GZIP_MAGIC,
@@ -95,7 +95,11 @@ def find_sources(
         files = sorted(files, key=lambda file: _stable_hash(f"{seed} {file.url}"))[:sample]
     archives = [Source(file.url, "archive", (file.url,), file.size) for file in files if file.kind == "archive"]
     groups = _group_html([file for file in files if file.kind == "html"])
-    return sorted([*archives, *groups], key=lambda source: source.url)
+    sources = sorted([*archives, *groups], key=lambda source: source.url)
+    for source in sources:
+        if (name := spell_out(source.url)) != source.url:
+            raise SourceError(f"the name {name} is not UTF-8: rename it, or link to it under another name")
+    return sources
 
 
 def _find_files(

@@ -50,6 +50,17 @@ def normalise(place: str) -> str:
     return re.sub(r"^s3a$", "s3", scheme.lower()) + separator + rest
 
 
+def spell_out(url: str) -> str:
+    """Return `url` with bytes that are not UTF-8, as file names may hold them, in a form that can be shown and stored.
+
+    Examples
+    --------
+    >>> spell_out("/site/café.html"), spell_out(os.fsdecode(b"/site/caf\\xe9.html"))
+    ('/site/café.html', '/site/caf\\\\xe9.html')
+    """
+    return url.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def kind_by_name(url: str) -> Kind | None:
     """Return what the name of a file promises.
 

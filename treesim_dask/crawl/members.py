@@ -30,6 +30,8 @@ _GZIP_INPUT_BYTES = 2**15  # zlib copies what lies behind a member's end: little
 _GZIP_OUTPUT_BYTES = 2**20
 _WHOLE_BYTES = 2**22  # decoded bytes up to which a member is worth having in one piece
 _ZSTD_INPUT_BYTES = 2**11  # zstd has no output limit: 2 KiB decode to 64 MiB at the very most
+_TRIAL_STEP_BYTES = 2**10
+_MAX_DICTIONARY_BYTES = 2**24
 _NEWLINES = re.compile(rb"[\r\n]*")
 _EMPTY_LINE = re.compile(rb"\n\r{0,2}\n")
 
@@ -49,6 +51,7 @@ class Decoder(Protocol):
     """Decodes one member."""
 
     ended: bool
+    trial_bytes: int  # within so many bytes of a file a member of WARC records gives its first header line
 
     def decode(self, data: memoryview) -> tuple[bytes, int]:
         """Return decoded bytes and how many bytes of `data` they took. Raises `DamagedMember`."""
@@ -59,6 +62,7 @@ class PlainDecoder:
     """Takes bytes as they are."""
 
     ended = False
+    trial_bytes = 0
 
     def decode(self, data: memoryview) -> tuple[bytes, int]:
         """Copy."""
@@ -73,6 +77,8 @@ class GzipDecoder:
     library
         The zlib module, or one with the same functions.
     """
+
+    trial_bytes = 2**13
 
     def __init__(self, library: ModuleType = zlib) -> None:
         self._zlib = library.decompressobj(16 + zlib.MAX_WBITS)
@@ -94,6 +100,8 @@ class GzipDecoder:
 
 class ZstdDecoder:
     """Decodes one zstd frame."""
+
+    trial_bytes = 2**18  # it decodes block by block, and a block has up to 2**17 bytes
 
     def __init__(self, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
         self._zstd = zstandard.ZstdDecompressor(dict_data=dictionary).decompressobj()
@@ -127,6 +135,7 @@ class MemberStream:
         self.raw = raw
         self.member_offset = 0  # where the member lies in the file
         self.member_position = 0  # where it begins in the decoded bytes
+        self._last_position: int | None = None  # where it ends, once that was seen
         self._magics = magics
         self._make_decoder = make_decoder
         self._make_fast_decoder = make_fast_decoder or make_decoder
@@ -196,16 +205,29 @@ class MemberStream:
             return False
         while (found := self._find_magic(offset)) is not None:
             self.raw.seek(found)
-            self._start_member()
-            try:
-                if begins_record(self.peek(MAX_START_LINE)):
-                    return True
-            except DamagedMember as damage:
-                if damage.at_end_of_file and begins_record(bytes(self._buffer)):
-                    return True
+            if self._try_member():
+                return True
             offset = found + 1
         self._drop_member()
         return False
+
+    def _try_member(self) -> bool:
+        """Begin the member at the position in the file; False if it is none, or does not begin with a WARC record.
+
+        Little is decoded, in little steps: a file may be made of beginnings that decode to nothing, or to very much.
+        """
+        decoder = self._start_member()
+        last = self.raw.position + decoder.trial_bytes
+        while len(self._buffer) < MAX_START_LINE and not decoder.ended and self.raw.position < last:
+            if not (view := self.raw.peek()[:_TRIAL_STEP_BYTES]):
+                break
+            try:
+                decoded, n_taken = decoder.decode(view)
+            except DamagedMember:
+                return False
+            self._buffer += decoded
+            self.raw.advance(n_taken)
+        return begins_record(bytes(self._buffer[:MAX_START_LINE]))
 
     def hold(self) -> None:
         """Forget everything before the position."""
@@ -274,6 +296,10 @@ class MemberStream:
             if self._cursor < len(self._buffer):
                 return
 
+    def is_behind_end(self, position: int) -> bool:
+        """Say whether `position` is known to lie behind the end of the member: true only once the end was seen."""
+        return self._last_position is not None and position > self._last_position
+
     def at_member_end(self) -> bool:
         """Say whether the member has no more bytes. True means that its checksum was right."""
         return not self._need(1)
@@ -305,10 +331,10 @@ class MemberStream:
 
     def _fill(self) -> bool:
         """Decode some more of the member into the buffer; False at its end."""
-        if self._decoder is None or self._decoder.ended:
-            return False
-        decoded = self._decode(self._decoder)
+        decoded = b"" if self._decoder is None else self._decode(self._decoder)
         self._buffer += decoded
+        if not decoded:
+            self._last_position = self._base + len(self._buffer)
         return bool(decoded)
 
     def _decode(self, decoder: Decoder) -> bytes:
@@ -328,12 +354,14 @@ class MemberStream:
     def _is_used_up(self) -> bool:
         return self._cursor == len(self._buffer) and (self._decoder is None or self._decoder.ended)
 
-    def _start_member(self) -> None:
+    def _start_member(self) -> Decoder:
         self.member_offset = self.raw.position
         self._base = self.member_position = self._base + len(self._buffer)
         self._buffer.clear()
         self._cursor = 0
+        self._last_position = None
         self._decoder = self._make_decoder()
+        return self._decoder
 
     def _drop_member(self) -> None:
         self._start_member()
@@ -357,12 +385,12 @@ class MemberStream:
         self.raw.seek(offset)
         tail = b""
         while view := self.raw.peek():
-            window = tail + bytes(view)
-            match = pattern.search(window)
-            if match:
-                return self.raw.position - len(tail) + match.start()
+            # the seam to the chunk before is searched by itself: to copy whole chunks would take long for each find
+            for start, window in ((-len(tail), tail + bytes(view[:3])), (0, view)):
+                if match := pattern.search(window):
+                    return self.raw.position + start + match.start()
             self.raw.advance(len(view))
-            tail = window[-3:]
+            tail = (tail + bytes(view[-3:]))[-3:]
         return None
 
 
@@ -404,7 +432,10 @@ def _codecs(raw: ByteStream, head: bytes) -> list[_Codec]:
 
 
 def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:
-    """Read the dictionary that a .warc.zst file may carry in its first, skippable frame, itself perhaps compressed."""
+    """Read the dictionary that a .warc.zst file may carry in its first, skippable frame, itself perhaps compressed.
+
+    None also for one that is damaged or too long: the frames that need it do not decode, and are counted.
+    """
     start = raw.position
     raw.seek(0)
     if not bytes(raw.peek()[:4]).startswith(ZSTD_DICTIONARY_MAGIC):
@@ -413,8 +444,24 @@ def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:
     frame = MemberStream(raw, (), PlainDecoder)
     frame.open_member()
     length = int.from_bytes(frame.read(8)[4:], "little")
-    content = frame.read(min(length, 2**24))
+    content = frame.read(min(length, _MAX_DICTIONARY_BYTES))
     raw.seek(start)
-    if content.startswith(ZSTD_MAGIC):
-        content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
-    return zstandard.ZstdCompressionDict(content)
+    try:
+        if content.startswith(ZSTD_MAGIC):
+            content = _unpack_dictionary(content)
+        dictionary = zstandard.ZstdCompressionDict(content)
+        zstandard.ZstdDecompressor(dict_data=dictionary)  # looks into it
+    except (DamagedMember, zstandard.ZstdError):
+        return None
+    return dictionary
+
+
+def _unpack_dictionary(frame: bytes) -> bytes:
+    unpacked, cursor, decoder = bytearray(), 0, ZstdDecoder()
+    while not decoder.ended and cursor < len(frame):
+        decoded, n_taken = decoder.decode(memoryview(frame)[cursor:])
+        unpacked += decoded
+        cursor += n_taken
+        if len(unpacked) > _MAX_DICTIONARY_BYTES:
+            raise DamagedMember(at_end_of_file=False)
+    return bytes(unpacked)

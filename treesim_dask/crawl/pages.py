@@ -19,7 +19,7 @@ from treesim_dask.crawl.archives import ArchiveReader, NoArchive, Response
 from treesim_dask.crawl.bodies import BodyTooLong, undo_content_encoding, undo_transfer_encoding
 from treesim_dask.crawl.charset import Decoder, to_parser_bytes
 from treesim_dask.crawl.extracts import places_of
-from treesim_dask.crawl.listing import kind_by_name
+from treesim_dask.crawl.listing import kind_by_name, spell_out
 from treesim_dask.crawl.sniffing import (
     ZSTD_DICTIONARY_MAGIC,
     ZSTD_MAGIC,
@@ -251,6 +251,10 @@ def _read_html_files(
     source: Source, page_filter: PageFilter, skipped: SkippedLog, storage_options: Mapping[str, Any] | None
 ) -> Iterator[tuple[bytes, Page]]:
     for url in source.members:
+        name = spell_out(url)
+        if name != url:  # what is stored is UTF-8, and could not lead back to the file
+            skipped.add(reasons.UNREADABLE, name, 0)
+            continue
         try:
             body, _ = read_range(url, 0, page_filter.max_bytes + 1, storage_options)
         except MissingSource:

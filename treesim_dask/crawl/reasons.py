@@ -16,6 +16,6 @@ DAMAGED_HEADER = "damaged-header"  # no WARC or ARC header where one belongs
 WRONG_LENGTH = "wrong-length"  # Content-Length does not lead to the next WARC record
 TRUNCATED = "truncated"  # the file stops inside a WARC record
 DAMAGED_BODY = "damaged-body"  # the content encoding of a response does not decode
-UNREADABLE = "unreadable"  # no such file, or no response at the place an extract names
+UNREADABLE = "unreadable"  # no such file, a file name that is not UTF-8, or no response at the place an extract names
 
 DAMAGE_REASONS = frozenset({DAMAGED_COMPRESSION, DAMAGED_HEADER, WRONG_LENGTH, TRUNCATED, DAMAGED_BODY, UNREADABLE})

@@ -12,6 +12,8 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from fsspec.asyn import get_loop, sync
@@ -119,16 +121,22 @@ def open_url(url: str, options: RequestOptions, *, start: int = 0, end: int | No
 
 
 async def _open(url: str, options: RequestOptions, start: int, end: int | None) -> WebStream:
+    session_options = dict(options.client_kwargs)
     headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **options.headers}
+    if login := session_options.pop("auth", None):  # of a session it would follow redirects to other servers
+        headers["Authorization"] = login.encode()
+    # environment variables name proxies; with them comes netrc, which may have another login than the one given
+    has_login = any(name.lower() == "authorization" for name in headers)
     if start or end is not None:
         headers["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
     timeout = aiohttp.ClientTimeout(options.total_timeout, sock_connect=options.timeout, sock_read=options.timeout)
     # aiohttp drops what it has buffered when a connection breaks: a small buffer loses little
     session = aiohttp.ClientSession(
-        timeout=timeout, auto_decompress=False, trust_env=True, read_bufsize=2**16, **options.client_kwargs
+        timeout=timeout, auto_decompress=False, trust_env=not has_login, read_bufsize=2**16, **session_options
     )
     try:
-        answer = await session.get(url, headers=headers, max_redirects=options.max_redirects)
+        proxy = _find_proxy(url) if has_login else None
+        answer = await session.get(url, headers=headers, max_redirects=options.max_redirects, proxy=proxy)
         if answer.status >= 300 and not (answer.status == 416 and start == 0):  # 416 at 0: a file of 0 bytes
             answer.close()
             raise _refusal(url, answer.status, answer.reason, answer.headers.get("Retry-After", ""))
@@ -136,6 +144,12 @@ async def _open(url: str, options: RequestOptions, start: int, end: int | None) 
     except BaseException:
         await session.close()
         raise
+
+
+def _find_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for `url`."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
 def content_extent(content_range: str, content_length: str) -> tuple[int, int | None]:
