@@ -278,7 +278,7 @@ class Index:
         from treesim_dask.query.search import Match
 
         answer = self.search(page, k, **options)
-        columns = list(Match.__slots__)
+        columns = list(Match._fields)
         return pandas.DataFrame([[getattr(m, name) for name in columns] for m in answer.matches], columns=columns)
 
     def evaluate(self, labels: Mapping[str, str] | None, metric: str = DEFAULT_METRIC, **options: Any) -> Evaluation:

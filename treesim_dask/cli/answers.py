@@ -53,7 +53,7 @@ def print_csv(answers: Answers) -> int:
     """Print matches as CSV with a header, as they come."""
     from treesim_dask.query.search import Match
 
-    writer = csv.DictWriter(sys.stdout, ["query", *Match.__slots__])
+    writer = csv.DictWriter(sys.stdout, ["query", *Match._fields])
     writer.writeheader()
     n_answers = 0
     for query, answer in answers:

@@ -52,15 +52,15 @@ class QueryPage:
         """True if nothing but its digest tells which indexed page it is."""
         return self.page_id is None and self.place is None and self.url is None and self.digest is not None
 
-    def is_same_page(self, page: Mapping[str, Any], page_id: str) -> bool:
-        """Tell whether a row of a page table is the query page itself."""
+    def is_same_page(self, page_id: str, url: str, warc: str, offset: int, digest: str | None) -> bool:
+        """Tell whether an indexed page is the query page itself."""
         if self.page_id is not None:
             return self.page_id == page_id
         if self.place is not None:
-            return self.place == (page["warc"], page["offset"])
+            return self.place == (warc, offset)
         if self.url is not None:
-            return bool(self.url == page["url"])
-        return self.is_known_by_digest and self.digest == page["digest"]
+            return self.url == url
+        return self.is_known_by_digest and self.digest == digest
 
 
 def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:
