@@ -19,7 +19,7 @@ from treesim_dask.index.segment import SEGMENTS
 from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
-from treesim_dask.query.page import QueryPage, load_query
+from treesim_dask.query.page import QueryPage, check_hosts, load_query
 from treesim_dask.query.search import SegmentAnswer, fill_answers, in_blocks, search_segments
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Index:
         k, options
             As for `search`.
         storage_options
-            For reading archives.
+            For reading archives, or another index.
         """
         from treesim_dask.query.batch import read_queries
 
@@ -231,6 +231,7 @@ class Index:
         self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None
     ) -> list[SegmentAnswer]:
         check_metric(options.ordering, self.config)
+        check_hosts(queries, options.conditions)
         ask = partial(self._ask, client)
         return self._retry(lambda: self._ask_and_fill(ask, queries, options))
 

@@ -11,9 +11,11 @@ import numpy as np
 from treesim_dask.config import IndexConfig
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.dom.shapes import shape_pages
+from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.segment import Segment
+from treesim_dask.query.options import Conditions, host_of
 from treesim_dask.query.source import find_indexed, load_html
 from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
@@ -61,6 +63,18 @@ class QueryPage:
         if self.url is not None:
             return self.url == url
         return self.is_known_by_digest and self.digest == digest
+
+
+def check_hosts(queries: Sequence[QueryPage], conditions: Conditions) -> None:
+    """Refuse to look for pages of other hosts than that of a page of which no host is known."""
+    if not conditions.other_hosts:
+        return
+    for query in queries:
+        if not host_of(query.url or ""):
+            raise ConfigError(
+                f"{query.name} has no URL with a host, so no host is another one; leave out --other-hosts, "
+                "or ask with the page's URL"
+            )
 
 
 def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:
