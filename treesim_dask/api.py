@@ -46,7 +46,8 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memor
     storage_options
         Passed to the fsspec file system.
     memory
-        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first.
+        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first. It
+        bounds what is kept, not the process: what a query or a batch works on meanwhile comes on top.
     """
     return Index(Store(url, storage_options), memory)
 
