@@ -72,6 +72,21 @@ def test_query_formats(demo_index, page_id, tmp_path, capsys):
     assert table.column("url").to_pylist() == [match["url"] for match in answer["matches"]]
 
 
+@pytest.mark.parametrize("how", [[], ["--json"], ["--csv"], ["--batch"]])
+def test_a_query_without_matches_says_so(demo_index, tmp_path, capsys, how):
+    alien = tmp_path / "alien.html"
+    alien.write_text("<table><tr><td><svg><g><path/></g></svg></td></tr></table>" * 3)
+    code, _, err = run(capsys, "query", *how, alien, "--index", demo_index, "--host", "nowhere.example", "--quiet")
+    assert (code, err.count("no match")) == (0, 1)
+
+
+def test_other_hosts_needs_a_page_with_a_host(demo_index, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    page.write_text("<ul><li>a</li></ul>")
+    refused = run(capsys, "query", page, "--other-hosts", "--index", demo_index)
+    assert_refused(refused, str(page), "--other-hosts")
+
+
 def test_query_leaves_itself_out_and_reads_standard_input(demo_index, page_id, capsys, monkeypatch):
     _, text, _ = run(capsys, "query", page_id, "--json", "--no-self", "--index", demo_index)
     assert not any(match["is_query"] for match in json.loads(text)[0]["matches"])

@@ -1,7 +1,10 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from commands import assert_refused, run
 from indexes import all_pages, brute_force, found, query_of, random_sources, write_index, write_source
 
 from treesim_dask import dataflow
@@ -325,3 +328,26 @@ def test_whatever_is_asked_of_an_open_index_survives_a_compaction(store, ask):
 def test_options_that_make_no_sense_are_refused(store, options):
     with pytest.raises(ConfigError, match="at least 1"):
         compact(store.url, **options)
+
+
+CLAIM = """
+import sys, time
+from treesim_dask.index.store import Store
+with Store(sys.argv[1]).claim("compaction"):
+    print("claimed", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_compaction_is_refused_until_the_first_is_gone(store, capsys):
+    first = subprocess.Popen([sys.executable, "-c", CLAIM, store.url], stdout=subprocess.PIPE)
+    try:
+        assert first.stdout.readline() == b"claimed\n"
+        assert_refused(run(capsys, "compact", store.url), "another compaction")
+        assert len(open_index(store.url).segments) == len(SOURCES)
+    finally:
+        first.kill()  # it has no chance to clean up
+        first.communicate()
+    compact(store.url)
+    assert_index_is(store, PAGES)
+    assert open_index(store.url).check() == []

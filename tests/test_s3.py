@@ -88,6 +88,17 @@ def test_query_and_check_on_s3(calm_index, options):
     assert index.info.n_pages == 120
 
 
+def test_a_private_index_on_s3_can_be_the_batch(calm_index, options, capsys):
+    index = open_index(calm_index[0], options)
+    answers = list(index.search_batch(calm_index[0], k=1, storage_options=options))
+    assert len(answers) == 120
+    assert all(answer.matches[0].score == pytest.approx(1.0) for _, answer in answers)
+    pairs = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in options.items()]
+    given = [part for pair in pairs for part in ("--index-option", pair, "--storage-option", pair)]
+    assert main(["query", "--batch", calm_index[0], "--index", calm_index[0], "-k", "1", "--quiet", *given]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 120
+
+
 def test_query_page_is_read_back_from_s3_by_one_range_request(calm_index, options, proxy):
     index = open_index(calm_index[0], options)
     match = index.search(f"id:{index.segments[0].segment_id}-3", k=1).matches[0]

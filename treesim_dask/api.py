@@ -19,7 +19,7 @@ from treesim_dask.index.segment import SEGMENTS
 from treesim_dask.index.store import Store
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
-from treesim_dask.query.page import QueryPage, load_query
+from treesim_dask.query.page import QueryPage, check_hosts, load_query
 from treesim_dask.query.search import SegmentAnswer, fill_answers, in_blocks, search_segments
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memor
     storage_options
         Passed to the fsspec file system.
     memory
-        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first.
+        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first. It
+        bounds what is kept, not the process: what a query or a batch works on meanwhile comes on top.
     """
     return Index(Store(url, storage_options), memory)
 
@@ -201,7 +202,7 @@ class Index:
         k, options
             As for `search`.
         storage_options
-            For reading archives.
+            For reading archives, or another index.
         """
         from treesim_dask.query.batch import read_queries
 
@@ -231,6 +232,7 @@ class Index:
         self, queries: Sequence[QueryPage], options: SearchOptions, client: Client | None
     ) -> list[SegmentAnswer]:
         check_metric(options.ordering, self.config)
+        check_hosts(queries, options.conditions)
         ask = partial(self._ask, client)
         return self._retry(lambda: self._ask_and_fill(ask, queries, options))
 
@@ -278,7 +280,7 @@ class Index:
         from treesim_dask.query.search import Match
 
         answer = self.search(page, k, **options)
-        columns = list(Match.__slots__)
+        columns = list(Match._fields)
         return pandas.DataFrame([[getattr(m, name) for name in columns] for m in answer.matches], columns=columns)
 
     def evaluate(self, labels: Mapping[str, str] | None, metric: str = DEFAULT_METRIC, **options: Any) -> Evaluation:

@@ -62,7 +62,7 @@ def compact(
     """Make few large segments out of many, each shape stored once, ordered so that a query reads little.
 
     The old segments serve until the new one is published in one step. A compaction that was interrupted goes on
-    where it stopped; one that has nothing to do does nothing.
+    where it stopped; one that has nothing to do does nothing; one that meets another at work is refused.
 
     Parameters
     ----------
@@ -85,13 +85,14 @@ def compact(
     started = time.monotonic()
     store = Store(index, index_options)
     config = read_manifest(store)
-    remove_replaced(store, dead_segments(store))
-    tombstones = list_tombstones(store)
-    before = live_segments(store)
-    plans = plan_compactions(before, config, max_pages, shapes_per_part)
-    remove_abandoned(store, plans)
-    n_pages = sum(segment.summary.n_pages for plan in plans for segment in plan.segments)
     with ExitStack() as stack:
+        stack.enter_context(store.claim("compaction"))
+        remove_replaced(store, dead_segments(store))
+        tombstones = list_tombstones(store)
+        before = live_segments(store)
+        plans = plan_compactions(before, config, max_pages, shapes_per_part)
+        remove_abandoned(store, plans)
+        n_pages = sum(segment.summary.n_pages for plan in plans for segment in plan.segments)
         is_asked_for = any(option is not None for option in (workers, scheduler, scheduler_file))
         if client is None and (is_asked_for or n_pages > _PAGES_WITHOUT_CLUSTER):
             from treesim_dask.clients import open_client
@@ -100,9 +101,9 @@ def compact(
         for plan in plans:
             compact_segments(plan, client, on_step)
             remove_replaced(store, dead_segments(store))
-    remove_abandoned(store)
-    for name in tombstones:  # all of them were carried out
-        store.remove(name)
+        remove_abandoned(store)
+        for name in tombstones:  # all of them were carried out
+            store.remove(name)
     after = live_segments(store)
     sums = {
         f"{name}{when}": sum(getattr(segment.summary, name) for segment in segments)

@@ -20,19 +20,30 @@ Answers = Iterable[tuple["QueryPage", "SegmentAnswer"]]
 
 def print_answers(answers: Answers, args: argparse.Namespace) -> int:
     """Print or write the answers in the chosen format and return how many there were."""
+    counted = _say_if_none(answers)
     if args.csv:
-        return print_csv(answers)
+        return print_csv(counted)
     if args.parquet:
-        return write_parquet(args.parquet, answers)
+        return write_parquet(args.parquet, counted)
     if args.batch:
-        return print_json_lines(answers)
-    listed = list(answers)
+        return print_json_lines(counted)
+    listed = list(counted if args.json else answers)
     if args.json:
         print(json.dumps([describe(query, answer) for query, answer in listed], indent=1, ensure_ascii=False))
     else:
         for query, answer in listed:
             print_table(query.name, answer, is_only=len(listed) == 1)
     return len(listed)
+
+
+def _say_if_none(answers: Answers) -> Answers:
+    """Pass answers on, and say at the end if there was not one match; standard output stays as programs expect it."""
+    n_matches = 0
+    for query, answer in answers:
+        n_matches += len(answer.matches)
+        yield query, answer
+    if not n_matches:
+        print("no match found", file=sys.stderr)
 
 
 def describe(query: QueryPage, answer: SegmentAnswer) -> dict[str, Any]:
@@ -53,7 +64,7 @@ def print_csv(answers: Answers) -> int:
     """Print matches as CSV with a header, as they come."""
     from treesim_dask.query.search import Match
 
-    writer = csv.DictWriter(sys.stdout, ["query", *Match.__slots__])
+    writer = csv.DictWriter(sys.stdout, ["query", *Match._fields])
     writer.writeheader()
     n_answers = 0
     for query, answer in answers:

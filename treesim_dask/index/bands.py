@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import column_values, damage_errors, open_table
+from treesim_dask.kernels import kernel
 from treesim_dask.types import Int64Array, UInt32Array, UInt64Array, offsets_of
 
 _LOOKUP_KINDS: dict[str, Any] = {
@@ -112,17 +113,13 @@ class BandTable:
         queries, bands, groups = queries[order], bands[order], groups[order]
         distinct, starts = np.unique(groups, return_index=True)
         stops = np.append(starts, len(groups))[1:]
-        positions, shapes = [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
-        for (buckets, members), start, stop in zip(self._groups(lookup, distinct), starts, stops, strict=True):
-            wanted = keys[queries[start:stop], bands[start:stop]]
-            first = np.searchsorted(buckets, wanted, "left")
-            lengths = np.searchsorted(buckets, wanted, "right") - first
-            inside = np.repeat(first - offsets_of(lengths)[:-1], lengths) + np.arange(lengths.sum())
-            positions.append(np.repeat(np.arange(start, stop), lengths))
-            shapes.append(members[inside])
-        position = np.concatenate(positions)
-        none_capped = np.zeros(len(keys), np.int64)
-        hits = Hits(queries[position], bands[position], np.concatenate(shapes).astype(np.int64), none_capped)
+        wanted = keys[queries, bands]
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        ranges = zip(starts.tolist(), stops.tolist(), strict=True)
+        for (buckets, members), (start, stop) in zip(self._groups(lookup, distinct), ranges, strict=True):
+            found.append(_find_members(buckets, members, wanted, start, stop))
+        position, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
+        hits = Hits(queries[position], bands[position], shapes, np.zeros(len(keys), np.int64))
         return hits if cap is None else _cap_buckets(hits, cap, keys.shape[1])
 
     def read_all(self) -> Iterator[tuple[int, UInt64Array, UInt32Array]]:
@@ -164,6 +161,25 @@ class BandTable:
             lambda: open_table(self._store, self._names[file]),
             lambda table: _FOOTER_FACTOR * table.metadata.serialized_size,
         )
+
+
+@kernel
+def _find_members(
+    buckets: UInt64Array, members: UInt32Array, wanted: UInt64Array, start: int, stop: int
+) -> tuple[Int64Array, Int64Array]:
+    """Return the shapes of the buckets ``wanted[start:stop]``, each with the position of its bucket in `wanted`."""
+    first = np.searchsorted(buckets, wanted[start:stop])
+    lengths = np.zeros(stop - start, np.int64)
+    for i in range(stop - start):
+        while first[i] + lengths[i] < len(buckets) and buckets[first[i] + lengths[i]] == wanted[start + i]:
+            lengths[i] += 1
+    positions, shapes = np.empty(lengths.sum(), np.int64), np.empty(lengths.sum(), np.int64)
+    n = 0
+    for i in range(stop - start):
+        for entry in range(first[i], first[i] + lengths[i]):
+            positions[n], shapes[n] = start + i, members[entry]
+            n += 1
+    return positions, shapes
 
 
 def lookup_of(tables: Sequence[pq.ParquetFile]) -> Lookup:

@@ -12,11 +12,11 @@ import re
 import shutil
 import socket
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -28,7 +28,7 @@ from treesim_dask.errors import IndexFormatError, StorageError, TreesimError
 
 STAGING = "staging"
 _WRITER = re.compile(r"\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{32}")
-_ABANDONED_SECONDS = 7 * 86_400
+_ABANDONED_AFTER = timedelta(days=7)
 _N_READERS = 32  # small files read at the same time: each is a wait for a distant store, not work
 
 
@@ -229,8 +229,30 @@ class Store:
         if writer["host"] == _host_name():
             return not _is_running(int(writer["pid"]))
         with suppress(FileNotFoundError):
-            return time.time() - Path(self.path(f"{STAGING}/{name}")).stat().st_mtime > _ABANDONED_SECONDS
+            return bool(datetime.now(UTC) - self.fs.modified(self.path(f"{STAGING}/{name}")) > _ABANDONED_AFTER)
         return False
+
+    @contextmanager
+    def claim(self, task: str) -> Iterator[None]:
+        """Let no other process do the same to the index meanwhile; what a process that is gone claimed is free.
+
+        Two that begin in the same moment may both be refused, never both let through: each looks after it has claimed.
+        """
+        mine = f"{task}.{_writer_name()}.{uuid.uuid4().hex}"
+        self.write_bytes(f"{STAGING}/{mine}", b"")
+        try:
+            others = [name for name in self.list_names(STAGING) if name.startswith(f"{task}.") and name != mine]
+            for name in others:
+                if not self._is_abandoned(name):
+                    raise StorageError(
+                        f"another {task} of {self.url} is running: wait for it to end, or remove {STAGING}/{name} "
+                        "there if its machine is gone"
+                    )
+            yield
+        finally:
+            with suppress(FileNotFoundError):
+                self.fs.rm_file(self.path(f"{STAGING}/{mine}"))
+            self.remove_if_empty(STAGING)
 
     def publish(self, folder: Path, name: str, last: str) -> bool:
         """Move a staged folder into the index, the file `last` after all others; True if it took another's place.

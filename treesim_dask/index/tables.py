@@ -173,17 +173,20 @@ def column_values(table: pa.Table, name: str) -> NDArray[Any]:
     return views[0] if len(views) == 1 else np.concatenate([np.empty(0, dtype), *views])
 
 
+def page_columns(table: pa.Table) -> dict[str, list[Any]]:
+    """Return the columns of a page table as lists; pyarrow would import pandas for the dates."""
+    return {name: _dates(table) if name == "date" else table.column(name).to_pylist() for name in table.column_names}
+
+
 def page_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return rows of a page table as dicts; pyarrow would import pandas for the dates."""
-    columns = {name: table.column(name) for name in table.column_names}
-    if "date" in columns:
-        milliseconds = columns.pop("date").cast(pa.int64()).to_pylist()
-        dates = [None if value is None else _EPOCH + timedelta(milliseconds=value) for value in milliseconds]
-    else:
-        dates = [None] * table.num_rows
-    names = [*columns, "date"]
-    rows = zip(*(column.to_pylist() for column in columns.values()), dates, strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    """Return the rows of a page table as dicts."""
+    columns = page_columns(table)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _dates(table: pa.Table) -> list[datetime | None]:
+    milliseconds = table.column("date").cast(pa.int64()).to_pylist()
+    return [None if value is None else _EPOCH + timedelta(milliseconds=value) for value in milliseconds]
 
 
 def arrow_integers(values: Int64Array) -> pa.Array:

@@ -43,9 +43,9 @@ def read_queries(
     config
         The parameters of the index to be searched.
     storage_options
-        For reading archives.
+        For reading archives, or another index.
     """
-    if (other := _find_index(batch)) is not None:
+    if (other := _find_index(batch, storage_options)) is not None:
         yield from _queries_from_index(other, config, storage_options)
         return
     names = _read_list(batch) if batch.endswith(_LIST_NAMES) else [batch]
@@ -68,10 +68,10 @@ def queries_from_pages(pages: PageBatch, config: IndexConfig) -> list[QueryPage]
     ]
 
 
-def _find_index(batch: str) -> Store | None:
+def _find_index(batch: str, storage_options: Mapping[str, Any] | None) -> Store | None:
     if any(character in batch for character in "*?[") or batch.startswith(("id:", "warc:")):
         return None
-    store = Store(batch)
+    store = Store(batch, storage_options)
     return store if store.exists(MANIFEST) else None
 
 

@@ -93,17 +93,22 @@ class _RowSums:
     """The sums over each row of a batch by itself."""
 
     def __init__(self, shapes: ShapeBatch) -> None:
-        lengths = np.diff(shapes.indptr)
-        row = np.repeat(np.arange(len(lengths)), lengths)
         self.counts = shapes.counts.astype(np.float64)
         self.logs = np.log1p(self.counts)
+        self.n = np.diff(shapes.indptr).astype(np.float64)
+        self.sum, self.square, self.log_square = _row_sums(shapes.indptr, self.counts, self.logs)
 
-        def sums(values: FloatArray) -> FloatArray:
-            # bincount adds the entries of a row in their order, as the loop over pairs does
-            return np.bincount(row, weights=values, minlength=len(lengths)).astype(np.float64, copy=False)
 
-        self.n = lengths.astype(np.float64)
-        self.sum, self.square, self.log_square = sums(self.counts), sums(self.counts**2), sums(self.logs**2)
+@kernel
+def _row_sums(indptr: Int64Array, counts: FloatArray, logs: FloatArray) -> FloatArray:
+    """Return the sums of the counts, of their squares and of the squares of their logarithms over each row."""
+    sums = np.zeros((3, len(indptr) - 1))
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            sums[0, row] += counts[entry]
+            sums[1, row] += counts[entry] * counts[entry]
+            sums[2, row] += logs[entry] * logs[entry]
+    return sums
 
 
 @kernel

@@ -11,9 +11,11 @@ import numpy as np
 from treesim_dask.config import IndexConfig
 from treesim_dask.crawl.charset import to_parser_bytes
 from treesim_dask.dom.shapes import shape_pages
+from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.segment import Segment
+from treesim_dask.query.options import Conditions, host_of
 from treesim_dask.query.source import find_indexed, load_html
 from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
@@ -52,15 +54,27 @@ class QueryPage:
         """True if nothing but its digest tells which indexed page it is."""
         return self.page_id is None and self.place is None and self.url is None and self.digest is not None
 
-    def is_same_page(self, page: Mapping[str, Any], page_id: str) -> bool:
-        """Tell whether a row of a page table is the query page itself."""
+    def is_same_page(self, page_id: str, url: str, warc: str, offset: int, digest: str | None) -> bool:
+        """Tell whether an indexed page is the query page itself."""
         if self.page_id is not None:
             return self.page_id == page_id
         if self.place is not None:
-            return self.place == (page["warc"], page["offset"])
+            return self.place == (warc, offset)
         if self.url is not None:
-            return bool(self.url == page["url"])
-        return self.is_known_by_digest and self.digest == page["digest"]
+            return self.url == url
+        return self.is_known_by_digest and self.digest == digest
+
+
+def check_hosts(queries: Sequence[QueryPage], conditions: Conditions) -> None:
+    """Refuse to look for pages of other hosts than that of a page of which no host is known."""
+    if not conditions.other_hosts:
+        return
+    for query in queries:
+        if not host_of(query.url or ""):
+            raise ConfigError(
+                f"{query.name} has no URL with a host, so no host is another one; leave out --other-hosts, "
+                "or ask with the page's URL"
+            )
 
 
 def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:

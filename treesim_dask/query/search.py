@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from treesim_dask.hashing.bands import candidate_probability
 from treesim_dask.index.bands import Hits
 from treesim_dask.index.parts import join_vectors
 from treesim_dask.index.segment import Segment
-from treesim_dask.index.tables import page_rows
+from treesim_dask.index.tables import page_columns
 from treesim_dask.query.metrics import METRICS, Metric, measure_pairs
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
@@ -31,8 +31,7 @@ _SHAPES_AT_ONCE = 8192
 _QUERIES_AT_ONCE = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """An indexed page that resembles the query.
 
     ``page_id`` names it in the index; ``bands`` are the bands that fired; one range read of ``length`` bytes at
@@ -57,11 +56,11 @@ class Match:
 
     def to_row(self) -> dict[str, Any]:
         """Return the fields by name."""
-        return asdict(self)
+        return self._asdict()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {**asdict(self), "bands": list(self.bands), "date": self.date.isoformat() if self.date else None}
+        return {**self._asdict(), "bands": list(self.bands), "date": self.date.isoformat() if self.date else None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,7 @@ def merge_answers(answers: Iterable[SegmentAnswer], options: SearchOptions) -> S
         ordered = sorted(matches, key=lambda match: sort_key(match, options.ordering))
         best = list(islice(_first_of_each_site(ordered, options), options.k))
     return SegmentAnswer(
-        tuple(match if match.rank == rank else replace(match, rank=rank) for rank, match in enumerate(best, 1)),
+        tuple(match if match.rank == rank else match._replace(rank=rank) for rank, match in enumerate(best, 1)),
         sum(answer.n_candidates for answer in answers),
         sum(answer.n_capped for answer in answers),
         options.n_agree,
@@ -255,12 +254,15 @@ def _rerank(
     # pairs in the order of their shapes, so that each vector is read once; one number says it all and sorts quickly
     n_bands = len(queries[0].keys)
     hits = np.sort((hit_shapes * len(queries) + hit_queries) * n_bands + hit_bands)
-    distinct, starts = np.unique(hits // n_bands, return_index=True)
+    pair_of_hit = hits // n_bands
+    starts = _starts_of_runs(pair_of_hit)
+    distinct = pair_of_hit[starts]
     of_query, shapes = distinct % len(queries), distinct // len(queries)
     names = (metric.name, "cosine", "jaccard")
     values = np.empty((len(names), len(distinct)))
     batch = join_vectors([query.shape for query in queries])
-    candidates, place = np.unique(shapes, return_inverse=True)
+    firsts = _starts_of_runs(shapes)
+    candidates, place = shapes[firsts], np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(shapes))))
     for first in range(0, len(candidates), _SHAPES_AT_ONCE):
         some = slice(*np.searchsorted(place, (first, first + _SHAPES_AT_ONCE)))
         vectors = read_vectors(segment, candidates[first : first + _SHAPES_AT_ONCE], options.storage_options)
@@ -275,6 +277,17 @@ def _rerank(
     pairs = (of_query[best_first], shapes[best_first], keys[best_first])
     scores, cosines, jaccards = values[:, best_first]
     return Pairs(*pairs, scores, cosines, jaccards, offsets_of(lengths), bands)
+
+
+def _starts_of_runs(values: Int64Array) -> Int64Array:
+    """Return where each run of equal values starts.
+
+    Examples
+    --------
+    >>> _starts_of_runs(np.array([4, 4, 7])).tolist()
+    [0, 2]
+    """
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1]))
 
 
 def _probabilities(pairs: Pairs, selected: Selected, options: SearchOptions) -> list[float | None]:
@@ -294,27 +307,19 @@ def _make_matches(
     segment: Segment, queries: Sequence[QueryPage], pairs: Pairs, selected: Selected, options: SearchOptions
 ) -> list[list[Match]]:
     matches: list[list[Match]] = [[] for _ in queries]
-    pages = page_rows(segment.read_pages(selected.rows, _columns_for(queries)))
+    pages = page_columns(segment.read_pages(selected.rows, _columns_for(queries)))
+    digests = pages.pop("digest", [None] * len(selected.rows))
+    numbers = pairs.queries[selected.pairs].tolist()
+    scores = (column[selected.pairs].tolist() for column in (pairs.scores, pairs.cosines, pairs.jaccards))
+    bands, indptr = pairs.bands.tolist(), pairs.indptr
+    fired = zip(indptr[selected.pairs].tolist(), indptr[selected.pairs + 1].tolist(), strict=True)
+    bands_of = [tuple(bands[start:stop]) for start, stop in fired]
     page_ids = segment.page_ids(selected.origins)
     probabilities = _probabilities(pairs, selected, options)
-    for i, page_id, page, probability in zip(selected.pairs.tolist(), page_ids, pages, probabilities, strict=True):
-        number = int(pairs.queries[i])
-        matches[number].append(
-            Match(
-                rank=len(matches[number]) + 1,
-                score=float(pairs.scores[i]),
-                cosine=float(pairs.cosines[i]),
-                jaccard=float(pairs.jaccards[i]),
-                bands=tuple(pairs.bands[pairs.indptr[i] : pairs.indptr[i + 1]].tolist()),
-                url=page["url"],
-                date=page["date"],
-                warc=page["warc"],
-                offset=page["offset"],
-                length=page["length"],
-                page_id=page_id,
-                n_nodes=page["n_nodes"],
-                is_query=queries[number].is_same_page(page, page_id),
-                probability=probability,
-            )
-        )
+    rows = zip(numbers, *scores, bands_of, page_ids, probabilities, digests, *pages.values(), strict=True)
+    for number, score, cosine, jaccard, fired_bands, page_id, chance, digest, url, date, warc, offset, size, n in rows:
+        found = matches[number]
+        is_query = queries[number].is_same_page(page_id, url, warc, offset, digest)
+        match = (score, cosine, jaccard, fired_bands, url, date, warc, offset, size, page_id, n, is_query, chance)
+        found.append(Match(len(found) + 1, *match))
     return matches

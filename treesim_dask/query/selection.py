@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treesim_dask.index.segment import Segment
-from treesim_dask.index.tables import page_rows
+from treesim_dask.index.tables import page_columns, page_rows
 from treesim_dask.query.options import SearchOptions, host_of
 from treesim_dask.query.page import QueryPage
 from treesim_dask.types import FloatArray, Int64Array, UInt64Array, offsets_of
@@ -135,9 +135,9 @@ def _is_query(segment: Segment, queries: Sequence[QueryPage], number: Int64Array
     asked = [queries[i] for i in number.tolist()]
     if all(query.page_id is not None for query in queries):
         return np.array([q.page_id == page_id for q, page_id in zip(asked, page_ids, strict=True)], bool)
-    pages = page_rows(segment.read_pages(found.rows, ["url", "warc", "offset", "digest"]))
-    same = [q.is_same_page(page, page_id) for q, page, page_id in zip(asked, pages, page_ids, strict=True)]
-    return np.array(same, bool)
+    pages = page_columns(segment.read_pages(found.rows, ["url", "warc", "offset", "digest"]))
+    rows = zip(asked, page_ids, *pages.values(), strict=True)
+    return np.array([query.is_same_page(*identity) for query, *identity in rows], bool)
 
 
 def _fulfil_conditions(
