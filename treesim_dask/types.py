@@ -63,6 +63,27 @@ class PageBatch:
     length: list[int] = field(default_factory=list)
     digest: list[str | None] = field(default_factory=list)
 
+    def append(
+        self,
+        html: bytes,
+        url: str,
+        date: int | None,
+        status: int,
+        warc: str,
+        offset: int,
+        length: int,
+        digest: str | None,
+    ) -> None:
+        """Add a page."""
+        self.html.append(html)
+        self.url.append(url)
+        self.date.append(date)
+        self.status.append(status)
+        self.warc.append(warc)
+        self.offset.append(offset)
+        self.length.append(length)
+        self.digest.append(digest)
+
     def __len__(self) -> int:
         return len(self.html)
 

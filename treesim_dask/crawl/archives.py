@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.recordloader import ArcWarcRecordLoader
@@ -33,8 +32,7 @@ _LONG_HEAD_BYTES = 2**16  # of a response too long to keep: enough for its HTTP 
 logging.getLogger("warcio.recordloader").setLevel(logging.ERROR)
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """One HTTP response as archived.
 
     Parameters
@@ -123,14 +121,15 @@ class ArchiveReader:
                 members.put_back(member)
                 return
             self._n_records += 1
-            fields = record.fields if record.is_response else {}
-            url = fields.get("warc-target-uri", "")
-            if _is_http(fields.get("warc-type", ""), url):
+            if not record.is_response:
+                continue
+            url = record.field(b"warc-target-uri")
+            if _is_http(record.field(b"warc-type"), url):
                 http = read_usual_http(member, record.start, record.end)
                 http = http or self._read_http(member[record.start : record.end])
                 offset, length = members.member_offset, members.member_end - members.member_offset
-                digest = fields.get("warc-payload-digest")
-                yield _response(offset, length, url, fields.get("warc-date", ""), digest, http)
+                digest = record.field(b"warc-payload-digest") or None
+                yield Response(offset, length, url, record.field(b"warc-date"), digest, *http)
 
     def _next_record(self) -> bool:
         """Go to the next WARC record, in this member or the next; False at the end of the file."""
@@ -236,19 +235,20 @@ class ArchiveReader:
         warc = record.rec_headers
         date = warc.get_header("archive-date" if record.format == "arc" else "WARC-Date", "")
         digest = warc.get_header("WARC-Payload-Digest") or None
-        response = _response(offset, length, _url_of(record), date, digest, http)
-        return response if len(content) == record.length else replace(response, body=None)
+        response = Response(offset, length, _url_of(record), date, digest, *http)
+        return response if len(content) == record.length else response._replace(body=None)
 
     def _read_http(self, content: bytes) -> HttpResponse:
         if len(content) > MAX_HTTP_HEADER and not _EMPTY_LINE.search(content, 0, MAX_HTTP_HEADER):
-            return HttpResponse(0, {}, b"")
+            return HttpResponse(0, "", "", "", b"")
         stream = BytesIO(content)
         try:
             http = self._loader.http_parser.parse(stream)
         except EOFError:  # a response without content
             http = StatusAndHeaders("", [])
-        fields = {name.lower(): value for name, value in reversed(http.headers)}
-        return HttpResponse(_status_of(http), fields, stream.read())
+        content_type, content_encoding = http.get_header("content-type", ""), http.get_header("content-encoding", "")
+        transfer_encoding = http.get_header("transfer-encoding", "")
+        return HttpResponse(_status_of(http), content_type, content_encoding, transfer_encoding, stream.read())
 
 
 def _open_archive(raw: ByteStream) -> MemberStream:
@@ -265,12 +265,6 @@ def _open_archive(raw: ByteStream) -> MemberStream:
 
 def _no_archive(url: str, what: str) -> NoArchive:
     return NoArchive(f"{url} {what}: give archives of web pages, or HTML files")
-
-
-def _response(offset: int, length: int, url: str, date: str, digest: str | None, http: HttpResponse) -> Response:
-    field = http.fields.get
-    encodings = field("content-encoding", ""), field("transfer-encoding", "")
-    return Response(offset, length, url, date, digest, http.status, field("content-type", ""), *encodings, http.body)
 
 
 def _url_of(record: Any) -> str:

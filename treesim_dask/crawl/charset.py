@@ -52,7 +52,8 @@ _NOT_ASCII = {
 _WIDER = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030",
           "shift_jis": "cp932", "euc_kr": "cp949", "iso8859-11": "cp874", "tis-620": "cp874"}  # fmt: skip
 _HEADER_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
-_META_CHARSET = re.compile(rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+# for lower-case bytes: a pattern that ignores case is tried at every byte, this one is looked for by its first letters
+_META_CHARSET = re.compile(rb"<meta[^>]{0,512}?charset\s*=\s*[\"']?\s*([a-z0-9_.:-]+)")
 _META_BYTES = 2048
 _FEW_NULS = 10  # in UTF-16 tags alone make every tenth byte a NUL; in other text a stray one may occur
 _WIDE_ANGLE = {  # how a page without any mark begins: "<" with white space before it, one letter behind
@@ -117,7 +118,7 @@ def _is_utf8(html: bytes) -> bool:
 
 def _declared_codec(html: bytes, content_type: str) -> str | None:
     """Return the Python codec that the header or the meta element names, None for none that is known and fits."""
-    in_meta = _META_CHARSET.search(html[:_META_BYTES])
+    in_meta = _META_CHARSET.search(html[:_META_BYTES].lower())
     in_header = _HEADER_CHARSET.search(content_type)
     for name in (in_header and in_header[1], in_meta and in_meta[1].decode("ascii")):
         if name and name.lower() not in _NOT_ASCII:
@@ -148,8 +149,8 @@ def find_encoding(html: bytes, content_type: str = "") -> str | None:
     if declared:
         named = _NOT_ASCII.get(declared[1].lower())
         return named if not _is_wide(named) or head.count(0) * _FEW_NULS > len(head) else None
-    in_meta = _META_CHARSET.search(head)
-    named = _NOT_ASCII.get(in_meta[1].decode("ascii").lower()) if in_meta else None
+    in_meta = _META_CHARSET.search(head.lower())
+    named = _NOT_ASCII.get(in_meta[1].decode("ascii")) if in_meta else None
     return None if _is_wide(named) else named  # a meta element that can be read as ASCII is not written in UTF-16
 
 

@@ -164,7 +164,7 @@ class MemberStream:
         head = self._raw_head(8)
         if not head:
             return False
-        self._start_member()
+        self._start_member(self._make_decoder)
         if self._magics and not head.startswith(self._magics):
             raise DamagedMember(at_end_of_file=False)
         return True
@@ -175,14 +175,15 @@ class MemberStream:
         None means: the member before has bytes left, or there is no other, or it is long or damaged. A damaged one is
         begun again with zlib proper, so that what can be had of it does not depend on what is installed.
         """
-        if not self._is_used_up() or not self._raw_head(8).startswith(self._magics):
+        if not self._is_used_up() or not bytes(self.raw.peek()[:4]).startswith(self._magics):
             return None
-        self._start_member()
-        self._decoder = decoder = self._make_fast_decoder()
+        decoder = self._start_member(self._make_fast_decoder)
         pieces: list[bytes] = []
+        n_decoded = 0
         try:
-            while not decoder.ended and sum(map(len, pieces)) < _WHOLE_BYTES:
+            while not decoder.ended and n_decoded < _WHOLE_BYTES:
                 pieces.append(self._decode(decoder))
+                n_decoded += len(pieces[-1])
         except DamagedMember:
             self.raw.seek(self.member_offset)
             self._decoder = self._make_decoder()
@@ -216,7 +217,7 @@ class MemberStream:
 
         Little is decoded, in little steps: a file may be made of beginnings that decode to nothing, or to very much.
         """
-        decoder = self._start_member()
+        decoder = self._start_member(self._make_decoder)
         last = self.raw.position + decoder.trial_bytes
         while len(self._buffer) < MAX_START_LINE and not decoder.ended and self.raw.position < last:
             if not (view := self.raw.peek()[:_TRIAL_STEP_BYTES]):
@@ -354,17 +355,17 @@ class MemberStream:
     def _is_used_up(self) -> bool:
         return self._cursor == len(self._buffer) and (self._decoder is None or self._decoder.ended)
 
-    def _start_member(self) -> Decoder:
+    def _start_member(self, make_decoder: Callable[[], Decoder]) -> Decoder:
         self.member_offset = self.raw.position
         self._base = self.member_position = self._base + len(self._buffer)
         self._buffer.clear()
         self._cursor = 0
         self._last_position = None
-        self._decoder = self._make_decoder()
+        self._decoder = make_decoder()
         return self._decoder
 
     def _drop_member(self) -> None:
-        self._start_member()
+        self._start_member(self._make_decoder)
         self._decoder = None
 
     def _raw_head(self, n_bytes: int) -> bytes:

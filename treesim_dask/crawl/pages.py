@@ -7,9 +7,8 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -87,7 +86,7 @@ def read_pages(
     pages = {"archive": _read_archive, "html": _read_html_files, "extract": _read_extract}[source.kind]
     batch, n_bytes = PageBatch(), 0
     for html, page in pages(source, page_filter, skipped, storage_options):
-        _append(batch, html, page)
+        batch.append(html, *page)
         n_bytes += len(html)
         if len(batch) >= max_pages or n_bytes >= max_bytes:
             yield batch
@@ -190,8 +189,10 @@ def parse_date(text: str) -> int | None:
     (1000, 1000, None)
     """
     if _USUAL_DATE.fullmatch(text):
-        with suppress(ValueError):
+        try:
             return int(datetime.fromisoformat(text).timestamp()) * 1000
+        except ValueError:
+            return None
     match = _DATE.fullmatch(text.strip()) or _ARC_DATE.fullmatch(text.strip())
     if not match:
         return None
@@ -305,7 +306,7 @@ def _response_at(
         record, _ = read_range(url, offset, length, storage_options)
         dictionary = _dictionary_frame(url, storage_options) if offset and record.startswith(ZSTD_MAGIC) else b""
         response = _first_response(stream_bytes(url, dictionary + record), len(dictionary), max_content)
-        return response and replace(response, offset=offset, length=length)
+        return response and response._replace(offset=offset, length=length)
     if length is None:
         with open_stream(url, storage_options) as stream:
             stream.seek(offset)
@@ -350,16 +351,9 @@ def _html_page(url: str, body: bytes) -> Page:
     return url, None, 200, url, 0, len(body), digest
 
 
-def _append(batch: PageBatch, html: bytes, page: Page) -> None:
-    columns = (batch.url, batch.date, batch.status, batch.warc, batch.offset, batch.length, batch.digest)
-    batch.html.append(html)
-    for column, value in zip(columns, page, strict=True):
-        column.append(value)  # type: ignore[attr-defined]
-
-
 def _batch_of(html: bytes, page: Page) -> PageBatch:
     batch = PageBatch()
-    _append(batch, html, page)
+    batch.append(html, *page)
     return batch
 
 
@@ -368,6 +362,7 @@ def _max_content(page_filter: PageFilter) -> int:
     return 2 * page_filter.max_bytes + 2**20
 
 
+@lru_cache(maxsize=256)  # a crawl has few, each of them a million times
 def _media_type(content_type: str) -> str:
     return _MEDIA_TYPE_END.split(content_type.strip(), maxsplit=1)[0].lower()
 

@@ -14,33 +14,36 @@ _FIELDS = rb"(?:[!-9;-~]++: [!-~][ -~]*+\r\n)*+\r\n"
 _RECORD_HEADER = re.compile(rb"WARC/1\.[01]\r\n" + _FIELDS)
 _HTTP_HEADER = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})(?: [ -~]*+)?\r\n" + _FIELDS)
 _ODD_URL = re.compile(rb"\nwarc-target-uri: (?:<|[^\r ]* )")  # warcio mends those
+_HTTP_FIELDS = (b"content-type", b"content-encoding", b"transfer-encoding")
 _RECORD_END = b"\r\n\r\n"
 MAX_HTTP_HEADER = 2**20  # servers and clients stop far earlier
 
 
 class UsualRecord(NamedTuple):
-    """One WARC record: its header, and where its content lies in the member."""
+    """One WARC record: its header, as written and in lower case, and where its content lies in the member."""
 
     header: bytes
+    lower: bytes
     start: int
     end: int
 
     @property
     def is_response(self) -> bool:
         """Whether it may be a response: only then are its fields worth reading."""
-        return b"\nwarc-type: response" in self.header.lower()
+        return b"\nwarc-type: response" in self.lower
 
-    @property
-    def fields(self) -> dict[str, str]:
-        """The header fields by lower-case name; of repeated ones the first."""
-        return _read_fields(self.header)
+    def field(self, name: bytes) -> str:
+        """Return a header field by lower-case name, of repeated ones the first; empty if there is none."""
+        return _find_field(self.header, self.lower, name)
 
 
 class HttpResponse(NamedTuple):
-    """One HTTP response, its fields as in `UsualRecord`; status 0 if there is no readable status line."""
+    """One HTTP response; status 0 if there is no readable status line, fields empty if missing."""
 
     status: int
-    fields: dict[str, str]
+    content_type: str
+    content_encoding: str
+    transfer_encoding: str
     body: bytes
 
 
@@ -49,9 +52,9 @@ def read_usual_record(member: bytes) -> UsualRecord | None:
 
     Examples
     --------
-    >>> record = read_usual_record(b"WARC/1.0\\r\\nX: y\\r\\nContent-Length: 2\\r\\n\\r\\nhi\\r\\n\\r\\n")
-    >>> record.fields, record.start, record.end
-    ({'content-length': '2', 'x': 'y'}, 37, 39)
+    >>> record = read_usual_record(b"WARC/1.0\\r\\nX-Y: z\\r\\nContent-Length: 2\\r\\n\\r\\nhi\\r\\n\\r\\n")
+    >>> record.field(b"x-y"), record.start, record.end
+    ('z', 39, 41)
     >>> read_usual_record(b"WARC/1.0\\r\\nContent-Length: 1\\r\\n\\r\\nhi\\r\\n\\r\\n") is None
     True
     """
@@ -59,10 +62,11 @@ def read_usual_record(member: bytes) -> UsualRecord | None:
     if match is None or not member.endswith(_RECORD_END):
         return None
     start, end = match.end(), len(member) - len(_RECORD_END)
-    header = match[0].lower()
-    _, _, length = header.partition(b"\ncontent-length: ")
-    is_usual = length.startswith(b"%d\r" % (end - start)) and not _ODD_URL.search(header)
-    return UsualRecord(match[0], start, end) if is_usual else None
+    header = match[0]
+    lower = header.lower()
+    _, _, length = lower.partition(b"\ncontent-length: ")
+    is_usual = length.startswith(b"%d\r" % (end - start)) and not _ODD_URL.search(lower)
+    return UsualRecord(header, lower, start, end) if is_usual else None
 
 
 def read_usual_http(member: bytes, start: int, end: int) -> HttpResponse | None:
@@ -71,12 +75,21 @@ def read_usual_http(member: bytes, start: int, end: int) -> HttpResponse | None:
     Examples
     --------
     >>> read_usual_http(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/html\\r\\n\\r\\n<p>", 0, 47)
-    HttpResponse(status=200, fields={'content-type': 'text/html'}, body=b'<p>')
+    HttpResponse(status=200, content_type='text/html', content_encoding='', transfer_encoding='', body=b'<p>')
     """
-    header = _HTTP_HEADER.match(member, start, min(end, start + MAX_HTTP_HEADER))
-    return HttpResponse(int(header[1]), _read_fields(header[0]), member[header.end() : end]) if header else None
+    match = _HTTP_HEADER.match(member, start, min(end, start + MAX_HTTP_HEADER))
+    if match is None:
+        return None
+    header = match[0]
+    lower = header.lower()
+    content_type, content_encoding, transfer_encoding = [_find_field(header, lower, name) for name in _HTTP_FIELDS]
+    body = member[match.end() : end]
+    return HttpResponse(int(match[1]), content_type, content_encoding, transfer_encoding, body)
 
 
-def _read_fields(header: bytes) -> dict[str, str]:
-    lines = header.decode("ascii").split("\r\n")[-3:0:-1]  # the last first, so that of repeated fields the first stays
-    return {name.lower(): value.rstrip() for name, _, value in [line.partition(": ") for line in lines]}
+def _find_field(header: bytes, lower: bytes, name: bytes) -> str:
+    start = lower.find(b"\n%b: " % name)
+    if start < 0:
+        return ""
+    start += len(name) + 3
+    return header[start : header.index(b"\r", start)].decode("ascii").rstrip()

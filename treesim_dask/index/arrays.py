@@ -50,18 +50,11 @@ class ArrayWriter:
         self, path: Path, row_shape: tuple[int, ...], dtype: DTypeLike, chunk_bytes: int = DEFAULT_CHUNK_BYTES
     ) -> None:
         row_bytes = int(np.prod(row_shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        n_rows_chunk = max(1, chunk_bytes // row_bytes)
-        self._n_rows_shard = n_rows_chunk * max(1, _SHARD_BYTES // chunk_bytes)
-        self._array: Any = zarr.create_array(
-            LocalStore(path),
-            shape=(0, *row_shape),
-            dtype=dtype,
-            chunks=(n_rows_chunk, *row_shape),
-            shards=(self._n_rows_shard, *row_shape),
-            compressors=[_COMPRESSOR],
-            config={"write_empty_chunks": True},  # a shard that is missing is then lost, never just empty
-        )
-        self._pending: list[NDArray[Any]] = []
+        self._path = path
+        self._n_rows_chunk = max(1, chunk_bytes // row_bytes)
+        self._n_rows_shard = self._n_rows_chunk * max(1, _SHARD_BYTES // chunk_bytes)
+        self._array: Any = None  # made with its first shard: most arrays then never change their size
+        self._pending: list[NDArray[Any]] = [np.empty((0, *row_shape), dtype)]
         self._n_pending = 0
         self._n_written = 0
 
@@ -74,17 +67,33 @@ class ArrayWriter:
 
     def close(self) -> None:
         """Write what is still held."""
-        if self._n_pending:
+        if self._n_pending or self._array is None:
             self._write(self._n_pending)
 
     def _write(self, n_rows: int) -> None:
         rows = np.concatenate(self._pending)
         end = self._n_written + n_rows
-        self._array.resize((end, *self._array.shape[1:]))
-        self._array[self._n_written : end] = rows[:n_rows]
+        if self._array is None:
+            self._array = self._create(rows[:n_rows])
+        else:
+            self._array.resize((end, *rows.shape[1:]))
+        if n_rows:
+            self._array[self._n_written : end] = rows[:n_rows]
         self._n_written = end
         self._pending = [rows[n_rows:]]
         self._n_pending -= n_rows
+
+    def _create(self, rows: NDArray[Any]) -> Any:
+        """Make the array with the size of its first rows."""
+        return zarr.create_array(
+            LocalStore(self._path),
+            shape=rows.shape,
+            dtype=rows.dtype,
+            chunks=(self._n_rows_chunk, *rows.shape[1:]),
+            shards=(self._n_rows_shard, *rows.shape[1:]),
+            compressors=[_COMPRESSOR],
+            config={"write_empty_chunks": True},  # a shard that is missing is then lost, never just empty
+        )
 
 
 def open_array(store: Store, name: str) -> Any:

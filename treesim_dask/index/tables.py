@@ -134,12 +134,17 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
     keys
         Shape (n_shapes, n_bands), dtype uint64: the bucket keys of each shape.
     """
+    n_shapes, n_bands = keys.shape
+    # every shape is in every band: a call may take as many bands as have no more rows than a row group each
+    n_together = n_bands if n_shapes <= _BAND_GROUP_ROWS else 1
     with band_writer(path) as writer:
-        for band in range(keys.shape[1] if len(keys) else 0):
-            order = np.argsort(keys[:, band], kind="stable")
-            columns = [np.full(len(order), band, np.uint16), keys[order, band], order.astype(np.uint32)]
+        for first in range(0, n_bands if n_shapes else 0, n_together):
+            some = np.ascontiguousarray(keys[:, first : first + n_together].T)
+            order = np.argsort(some, axis=1, kind="stable")
+            bands = np.repeat(np.arange(first, first + len(some), dtype=np.uint16), n_shapes)
+            columns = [bands, np.take_along_axis(some, order, 1).ravel(), order.ravel().astype(np.uint32)]
             table = pa.table(dict(zip(BAND_SCHEMA.names, columns, strict=True)), schema=BAND_SCHEMA)
-            writer.write_table(table, row_group_size=_BAND_GROUP_ROWS)
+            writer.write_table(table, row_group_size=min(n_shapes, _BAND_GROUP_ROWS))
 
 
 def write_matches(path: str, answers: Iterable[Sequence[Mapping[str, Any]]]) -> int:

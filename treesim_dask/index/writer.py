@@ -7,6 +7,7 @@ each distinct shape is stored once and the pages point at it.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 from collections import Counter
 from collections.abc import Collection
@@ -160,11 +161,7 @@ class SegmentWriter:
         """Return the number of each row's shape in the segment, and the rows whose shape is new."""
         numbers = np.empty(len(shapes), np.uint32)
         fresh = []
-        for row in range(len(shapes)):
-            start, end = shapes.indptr[row], shapes.indptr[row + 1]
-            vector = hashlib.blake2b(shapes.branches[start:end].tobytes(), digest_size=16)
-            vector.update(shapes.counts[start:end].tobytes())
-            digest = vector.digest()
+        for row, digest in enumerate(digest_shapes(shapes).view("V16").ravel().tolist()):
             if digest not in self._shape_ids:
                 self._shape_ids[digest] = len(self._shape_ids)
                 fresh.append(row)
@@ -241,13 +238,14 @@ class DigestWriter:
 
 def digest_shapes(shapes: ShapeBatch) -> UInt64Array:
     """Return a 128-bit digest of each shape. Shape (n_shapes, 2), dtype uint64."""
-    digests = np.empty((len(shapes), 2), np.uint64)
-    for row in range(len(shapes)):
-        entries = slice(shapes.indptr[row], shapes.indptr[row + 1])
-        vector = hashlib.blake2b(shapes.branches[entries].tobytes(), digest_size=16)
-        vector.update(shapes.counts[entries].tobytes())
-        digests[row] = np.frombuffer(vector.digest(), "<u8")
-    return digests
+    branches, counts = shapes.branches.view(np.uint8).data, shapes.counts.view(np.uint8).data
+    ends = (shapes.indptr * shapes.branches.itemsize).tolist()
+    digests = []
+    for start, end in itertools.pairwise(ends):
+        vector = hashlib.blake2b(branches[start:end], digest_size=16)
+        vector.update(counts[start:end])
+        digests.append(vector.digest())
+    return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
 
 def _row_sums(shapes: ShapeBatch) -> Int64Array:
