@@ -123,13 +123,13 @@ class ArchiveReader:
             self._n_records += 1
             if not record.is_response:
                 continue
-            url = record.field(b"warc-target-uri")
-            if _is_http(record.field(b"warc-type"), url):
+            url = record.field(b"\nwarc-target-uri: ")
+            if _is_http(record.field(b"\nwarc-type: "), url):
                 http = read_usual_http(member, record.start, record.end)
                 http = http or self._read_http(member[record.start : record.end])
                 offset, length = members.member_offset, members.member_end - members.member_offset
-                digest = record.field(b"warc-payload-digest") or None
-                yield Response(offset, length, url, record.field(b"warc-date"), digest, *http)
+                digest = record.field(b"\nwarc-payload-digest: ") or None
+                yield Response(offset, length, url, record.field(b"\nwarc-date: "), digest, *http)
 
     def _next_record(self) -> bool:
         """Go to the next WARC record, in this member or the next; False at the end of the file."""

@@ -26,10 +26,9 @@ from treesim_dask.crawl.sniffing import (
 )
 from treesim_dask.crawl.streams import CHUNK_BYTES, ByteStream, stream_bytes
 
-_GZIP_INPUT_BYTES = 2**15  # zlib copies what lies behind a member's end: little with little input
+_LEAST_MEMBER_BYTES = 2**8  # no WARC record compresses to less
 _GZIP_OUTPUT_BYTES = 2**20
 _WHOLE_BYTES = 2**22  # decoded bytes up to which a member is worth having in one piece
-_ZSTD_INPUT_BYTES = 2**11  # zstd has no output limit: 2 KiB decode to 64 MiB at the very most
 _TRIAL_STEP_BYTES = 2**10
 _MAX_DICTIONARY_BYTES = 2**24
 _NEWLINES = re.compile(rb"[\r\n]*")
@@ -51,6 +50,7 @@ class Decoder(Protocol):
     """Decodes one member."""
 
     ended: bool
+    input_bytes: int  # how many bytes to give it at once, at most
     trial_bytes: int  # within so many bytes of a file a member of WARC records gives its first header line
 
     def decode(self, data: memoryview) -> tuple[bytes, int]:
@@ -62,6 +62,7 @@ class PlainDecoder:
     """Takes bytes as they are."""
 
     ended = False
+    input_bytes = CHUNK_BYTES
     trial_bytes = 0
 
     def decode(self, data: memoryview) -> tuple[bytes, int]:
@@ -78,6 +79,7 @@ class GzipDecoder:
         The zlib module, or one with the same functions.
     """
 
+    input_bytes = CHUNK_BYTES
     trial_bytes = 2**13
 
     def __init__(self, library: ModuleType = zlib) -> None:
@@ -86,8 +88,7 @@ class GzipDecoder:
         self.ended = False
 
     def decode(self, data: memoryview) -> tuple[bytes, int]:
-        """Decode a little."""
-        data = data[:_GZIP_INPUT_BYTES]
+        """Decode up to a megabyte."""
         try:
             decoded = self._zlib.decompress(data, _GZIP_OUTPUT_BYTES)
         except self._error as error:
@@ -101,6 +102,7 @@ class GzipDecoder:
 class ZstdDecoder:
     """Decodes one zstd frame."""
 
+    input_bytes = 2**11  # zstd has no output limit: 2 KiB decode to 64 MiB at the very most
     trial_bytes = 2**18  # it decodes block by block, and a block has up to 2**17 bytes
 
     def __init__(self, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
@@ -108,8 +110,7 @@ class ZstdDecoder:
         self.ended = False
 
     def decode(self, data: memoryview) -> tuple[bytes, int]:
-        """Decode a little."""
-        data = data[:_ZSTD_INPUT_BYTES]
+        """Decode all."""
         try:
             decoded = self._zstd.decompress(data)
         except zstandard.ZstdError as error:
@@ -175,25 +176,33 @@ class MemberStream:
         None means: the member before has bytes left, or there is no other, or it is long or damaged. A damaged one is
         begun again with zlib proper, so that what can be had of it does not depend on what is installed.
         """
-        if not self._is_used_up() or not bytes(self.raw.peek()[:4]).startswith(self._magics):
+        view = self._peek_member(CHUNK_BYTES)
+        if not self._is_used_up() or not bytes(view[:4]).startswith(self._magics):
             return None
         decoder = self._start_member(self._make_fast_decoder)
-        pieces: list[bytes] = []
-        n_decoded = 0
         try:
-            while not decoder.ended and n_decoded < _WHOLE_BYTES:
-                pieces.append(self._decode(decoder))
-                n_decoded += len(pieces[-1])
+            member, n_taken = decoder.decode(view[: decoder.input_bytes])
+            self.raw.advance(n_taken)
+            if not decoder.ended:
+                member = self._decode_more(decoder, member)
         except DamagedMember:
             self.raw.seek(self.member_offset)
             self._decoder = self._make_decoder()
             return None
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if not decoder.ended:
-            self._buffer += data
+            self._buffer += member
             return None
-        self._base += len(data)
-        return data
+        self._base += len(member)
+        return member
+
+    def _decode_more(self, decoder: Decoder, member: bytes) -> bytes:
+        """Return the whole member that begins as given, or as much of it as is worth having in one piece."""
+        pieces = [member]
+        n_decoded = len(member)
+        while not decoder.ended and n_decoded < _WHOLE_BYTES:
+            pieces.append(self._decode(decoder))
+            n_decoded += len(pieces[-1])
+        return b"".join(pieces)
 
     def put_back(self, member: bytes) -> None:
         """Give the bytes that `open_whole` returned to the other methods."""
@@ -341,7 +350,7 @@ class MemberStream:
     def _decode(self, decoder: Decoder) -> bytes:
         """Return some more bytes of the member, none at its end."""
         while not decoder.ended:
-            view = self.raw.peek()
+            view = self._peek_member(decoder.input_bytes)
             decoded, n_taken = decoder.decode(view)
             self.raw.advance(n_taken)
             if decoded:
@@ -351,6 +360,12 @@ class MemberStream:
                     raise DamagedMember(at_end_of_file=True)
                 break
         return b""
+
+    def _peek_member(self, n_most: int) -> memoryview:
+        """Return the bytes at hand up to where the next member seems to begin: zlib would copy what lies behind."""
+        if not self._magics:
+            return self.raw.peek()
+        return self.raw.peek_to(self._magics[0], _LEAST_MEMBER_BYTES, n_most)
 
     def _is_used_up(self) -> bool:
         return self._cursor == len(self._buffer) and (self._decoder is None or self._decoder.ended)
@@ -460,7 +475,7 @@ def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:
 def _unpack_dictionary(frame: bytes) -> bytes:
     unpacked, cursor, decoder = bytearray(), 0, ZstdDecoder()
     while not decoder.ended and cursor < len(frame):
-        decoded, n_taken = decoder.decode(memoryview(frame)[cursor:])
+        decoded, n_taken = decoder.decode(memoryview(frame)[cursor : cursor + decoder.input_bytes])
         unpacked += decoded
         cursor += n_taken
         if len(unpacked) > _MAX_DICTIONARY_BYTES:

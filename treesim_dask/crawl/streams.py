@@ -85,7 +85,8 @@ class ByteStream:
         self._n_failures = 0
         self._version: str | None = None
         self._connection: Connection | None = None
-        self._chunk = memoryview(b"")
+        self._chunk_bytes = b""
+        self._chunk = memoryview(self._chunk_bytes)
         self._chunk_start = 0
 
     def peek(self) -> memoryview:
@@ -94,8 +95,16 @@ class ByteStream:
         if not self._chunk_start <= self.position < chunk_end:
             if self.position != chunk_end:
                 self._disconnect()
-            self._chunk, self._chunk_start = memoryview(self._read_chunk()), self.position
+            self._chunk_bytes, self._chunk_start = self._read_chunk(), self.position
+            self._chunk = memoryview(self._chunk_bytes)
         return self._chunk[self.position - self._chunk_start :]
+
+    def peek_to(self, pattern: bytes, n_least: int, n_most: int) -> memoryview:
+        """Return the bytes at hand, `n_most` at most, up to where `pattern` comes next behind the first `n_least`."""
+        view = self.peek()[:n_most]
+        start = self.position - self._chunk_start
+        found = self._chunk_bytes.find(pattern, start + n_least, start + len(view))
+        return view if found < 0 else view[: found - start]
 
     def advance(self, n_bytes: int) -> None:
         """Move on inside the bytes last seen."""

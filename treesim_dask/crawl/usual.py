@@ -14,26 +14,25 @@ _FIELDS = rb"(?:[!-9;-~]++: [!-~][ -~]*+\r\n)*+\r\n"
 _RECORD_HEADER = re.compile(rb"WARC/1\.[01]\r\n" + _FIELDS)
 _HTTP_HEADER = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})(?: [ -~]*+)?\r\n" + _FIELDS)
 _ODD_URL = re.compile(rb"\nwarc-target-uri: (?:<|[^\r ]* )")  # warcio mends those
-_HTTP_FIELDS = (b"content-type", b"content-encoding", b"transfer-encoding")
+_HTTP_FIELDS = (b"\ncontent-type: ", b"\ncontent-encoding: ", b"\ntransfer-encoding: ")
 _RECORD_END = b"\r\n\r\n"
 MAX_HTTP_HEADER = 2**20  # servers and clients stop far earlier
 
 
 class UsualRecord(NamedTuple):
-    """One WARC record: its header, as written and in lower case, and where its content lies in the member."""
+    """One WARC record: its header, as written and in lower case, and where its content lies in the member.
+
+    ``is_response`` says that it may be one: only then are its fields worth reading.
+    """
 
     header: bytes
     lower: bytes
     start: int
     end: int
-
-    @property
-    def is_response(self) -> bool:
-        """Whether it may be a response: only then are its fields worth reading."""
-        return b"\nwarc-type: response" in self.lower
+    is_response: bool
 
     def field(self, name: bytes) -> str:
-        """Return a header field by lower-case name, of repeated ones the first; empty if there is none."""
+        """Return a header field, of repeated ones the first, by its name in lower case, as ``\\nwarc-date: ``."""
         return _find_field(self.header, self.lower, name)
 
 
@@ -53,7 +52,7 @@ def read_usual_record(member: bytes) -> UsualRecord | None:
     Examples
     --------
     >>> record = read_usual_record(b"WARC/1.0\\r\\nX-Y: z\\r\\nContent-Length: 2\\r\\n\\r\\nhi\\r\\n\\r\\n")
-    >>> record.field(b"x-y"), record.start, record.end
+    >>> record.field(b"\\nx-y: "), record.start, record.end
     ('z', 39, 41)
     >>> read_usual_record(b"WARC/1.0\\r\\nContent-Length: 1\\r\\n\\r\\nhi\\r\\n\\r\\n") is None
     True
@@ -65,8 +64,10 @@ def read_usual_record(member: bytes) -> UsualRecord | None:
     header = match[0]
     lower = header.lower()
     _, _, length = lower.partition(b"\ncontent-length: ")
-    is_usual = length.startswith(b"%d\r" % (end - start)) and not _ODD_URL.search(lower)
-    return UsualRecord(header, lower, start, end) if is_usual else None
+    if not length.startswith(b"%d\r" % (end - start)):
+        return None
+    is_response = b"\nwarc-type: response" in lower
+    return None if is_response and _ODD_URL.search(lower) else UsualRecord(header, lower, start, end, is_response)
 
 
 def read_usual_http(member: bytes, start: int, end: int) -> HttpResponse | None:
@@ -88,8 +89,8 @@ def read_usual_http(member: bytes, start: int, end: int) -> HttpResponse | None:
 
 
 def _find_field(header: bytes, lower: bytes, name: bytes) -> str:
-    start = lower.find(b"\n%b: " % name)
+    start = lower.find(name)
     if start < 0:
         return ""
-    start += len(name) + 3
+    start += len(name)
     return header[start : header.index(b"\r", start)].decode("ascii").rstrip()

@@ -65,7 +65,7 @@ _PLACE_COLUMNS = (
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A page checksum makes a byte that changed on its way from the store an error, not an answer.
-_WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "compression_level": 5, "write_page_checksum": True}
+_WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "compression_level": 3, "write_page_checksum": True}
 
 # Small enough that a query decodes little beside what it looks for, large enough that the footer stays small.
 _PAGE_GROUP_ROWS = 8_192
