@@ -2,6 +2,7 @@ import os
 import shutil
 from random import Random
 
+import dask
 import pytest
 from test_branches import REPORT_PAGE, REPORT_TABLE, table
 
@@ -195,3 +196,10 @@ def test_whatever_one_file_brings_about_the_others_are_indexed(demo_archives, tm
     report = build(demo_archives, str(tmp_path / "index"), shard=(1, 1))
     assert [failure.reason for failure in report.failures] == ["RuntimeError: a bug"]
     assert report.n_done == 3
+
+
+def test_workers_run_with_the_settings_of_a_build(client):
+    interval = client.run(dask.config.get, "distributed.worker.profile.interval")
+    n_threads = client.run(os.environ.get, "OMP_NUM_THREADS")
+    assert set(interval.values()) == {"100ms"}
+    assert set(n_threads.values()) == {"1"}

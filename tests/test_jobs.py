@@ -51,6 +51,7 @@ def test_job_script_of_each_profile(system, tmp_path):
         assert line in lines
     assert "source $HOME/treesim/bin/activate" in lines
     assert "export OMP_NUM_THREADS=1" in lines
+    assert "export DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL=100ms" in lines
     (worker,) = [line for line in lines if "dask_worker" in line]
     assert "--nthreads 1 " in worker
     assert "--nworkers 8 " in worker

@@ -21,6 +21,8 @@ _CONNECT_SECONDS = 20
 
 # One process a core: thread pools inside them would only get in each other's way.
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+# Dask's profiler looks into a worker a hundred times a second, which took 8 % of a build; ten times show as much.
+WORKER_CONFIG = {"distributed.worker.profile.interval": "100ms"}
 
 
 @contextmanager
@@ -80,7 +82,8 @@ def _open_local(n_workers: int, tls: bool) -> Iterator[Client]:
 
 
 def _start_cluster(n_workers: int, tls: bool) -> LocalCluster:
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT}), warnings.catch_warnings():
+    config = {"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT, **WORKER_CONFIG}
+    with dask.config.set(config), warnings.catch_warnings():
         # another dashboard at the usual port is no trouble: ours moves to a free one, and the user is told where
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         with _interrupts_ignored():

@@ -24,7 +24,7 @@ import dask
 import yaml
 from distributed import Client, Status
 
-from treesim_dask.clients import WORKER_ENVIRONMENT
+from treesim_dask.clients import WORKER_CONFIG, WORKER_ENVIRONMENT
 from treesim_dask.errors import ConfigError
 
 _CLASSES = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "lsf": "LSFCluster", "sge": "SGECluster"}
@@ -166,7 +166,8 @@ def job_options(system: BatchSystem, lifetime: str | None) -> dict[str, Any]:
     """Return the arguments for dask-jobqueue: the site's settings where there are any, else what suits a build."""
     cores = int(system.setting("cores", _DEFAULT_CORES))
     leave = worker_lifetime(system.setting("walltime", "00:30:00"), lifetime)
-    exports = [f"export {name}={value}" for name, value in WORKER_ENVIRONMENT.items()]
+    settings = {f"DASK_{name.upper().replace('.', '__')}": value for name, value in WORKER_CONFIG.items()}
+    exports = [f"export {name}={value}" for name, value in {**WORKER_ENVIRONMENT, **settings}.items()]
     return {
         "config_name": system.section,
         "cores": cores,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -55,6 +56,25 @@ class Floor(Contender):
                         LexborHTMLParser(record.reader.read())
                         n_pages += 1
         return n_pages
+
+
+class FloorOnTwo(Contender):
+    """The floor in two processes at once, half of the files each: how much two cores of this machine are to one."""
+
+    def __enter__(self) -> FloorOnTwo:
+        self._pool = ProcessPoolExecutor(2)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown()
+
+    def run(self, files: Sequence[str], folder: Path) -> int:
+        return sum(self._pool.map(_run_floor, files))
+
+
+def _run_floor(file: str) -> int:
+    with Floor() as floor:
+        return floor.run([file], Path())
 
 
 class PlainFloor(Contender):
@@ -224,6 +244,7 @@ def _batches(pages: Iterable[Any], n_pages: int) -> Iterator[list[Any]]:
 
 CONTENDERS: dict[str, type[Contender]] = {
     "floor": Floor,
+    "floor-2": FloorOnTwo,
     "floor-plain": PlainFloor,
     "build": Build,
     "build-plain": Build,
