@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 
 import numpy as np
@@ -35,7 +35,6 @@ _ELEMENT = 1
 _LENGTH, _ITSELF = 24, 40
 _LONGEST_IN_PLACE = 16
 
-_MOST_UNKNOWN = 1024  # distinct unknown tags of a page
 _NO_ROOM, _NOT_KNOWN = -1, -2
 
 
@@ -48,8 +47,7 @@ def walk_structs(parser: LexborHTMLParser, elements: ElementBuffer) -> bool:
     root = parser.root
     if root is None:
         return True
-    unknown = np.empty(_MOST_UNKNOWN, np.uint64)
-    start = elements.n_nodes
+    unknown, start = elements.unknown, elements.n_nodes
     while True:
         end, n_unknown = _follow_pointers(root.mem_id, known_ids, elements.tags, elements.depths, start, unknown)
         if end != _NO_ROOM:
@@ -58,8 +56,8 @@ def walk_structs(parser: LexborHTMLParser, elements: ElementBuffer) -> bool:
     if end == _NOT_KNOWN:
         return False
     if n_unknown:
-        ids = np.array([tag_id(_read_name(int(address))) for address in unknown[:n_unknown]], np.uint16)
-        _name_unknown(elements.tags[start:end], ids)
+        ids = [_unknown_id(_read_name(address)) for address in unknown[:n_unknown].tolist()]
+        _name_unknown(elements.tags[start:end], np.array(ids, np.uint16))
     elements.n_nodes = end
     return True
 
@@ -123,11 +121,18 @@ def _every_kind_of_node() -> bytes:
     return "".join(lines).encode() + b"<x-\xff\xe9>"
 
 
-def _read_name(address: int) -> str:
+def _read_name(address: int) -> bytes:
     """Return the name of an unknown tag."""
-    length = _word_at(address + _LENGTH)
-    start = address if length <= _LONGEST_IN_PLACE else _word_at(address)
-    return ctypes.string_at(start, length).decode("utf-8", "replace")
+    struct = ctypes.string_at(address, _ITSELF)
+    length = int.from_bytes(struct[_LENGTH : _LENGTH + 8], "little")
+    if length <= _LONGEST_IN_PLACE:
+        return struct[:length]
+    return ctypes.string_at(int.from_bytes(struct[:8], "little"), length)
+
+
+@lru_cache(maxsize=4096)  # a crawl has few that are common
+def _unknown_id(name: bytes) -> int:
+    return tag_id(name.decode("utf-8", "replace"))
 
 
 def _word_at(address: int) -> int:

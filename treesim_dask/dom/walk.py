@@ -8,23 +8,28 @@ import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
 from treesim_dask.dom.vocabulary import EPSILON, tag_id
-from treesim_dask.types import Int32Array, TreeBatch, UInt16Array
+from treesim_dask.types import Int32Array, TreeBatch, UInt16Array, UInt64Array
 
 # lexbor numbers the tags it knows from a small fixed table; larger numbers are addresses, good for one page only.
 N_KNOWN = 1000
 _FIRST_CAPACITY = 2**16
+_MOST_UNKNOWN = 1024  # distinct unknown tags of a page
 
 # The vocabulary id of each number of lexbor's table, once a page has shown it; epsilon until then.
 known_ids: UInt16Array = np.zeros(N_KNOWN, np.uint16)
 
 
 class ElementBuffer:
-    """The elements of some pages, in arrays that grow: ``tags[:n_nodes]`` and ``depths[:n_nodes]`` are filled."""
+    """The elements of some pages, in arrays that grow: ``tags[:n_nodes]`` and ``depths[:n_nodes]`` are filled.
+
+    ``unknown`` is room for the addresses of names that a walk meets in one page.
+    """
 
     def __init__(self) -> None:
         self.tags: UInt16Array = np.empty(_FIRST_CAPACITY, np.uint16)
         self.depths: Int32Array = np.empty(_FIRST_CAPACITY, np.int32)
         self.n_nodes = 0
+        self.unknown: UInt64Array = np.empty(_MOST_UNKNOWN, np.uint64)
         self._page_ends: list[int] = [0]
 
     def grow(self, n_more: int = 1) -> None:
