@@ -93,7 +93,7 @@ def join_chunks(body: bytes, max_bytes: int) -> bytes:
 
 
 def _names(field: str) -> list[str]:
-    return [name for part in field.lower().split(",") if (name := part.strip())]
+    return [name for part in field.lower().split(",") if (name := part.strip())] if field else []
 
 
 def _undo(name: str, body: bytes, max_bytes: int) -> bytes:
