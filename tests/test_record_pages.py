@@ -18,6 +18,7 @@ from treesim_dask.errors import PageError
 from treesim_dask.records import find_records
 from treesim_dask.records.outline import outline_records
 from treesim_dask.records.page import read_page
+from treesim_dask.records.paths import Paths
 from treesim_dask.records.render import format_regions, region_to_csv, regions_to_json
 from treesim_dask.records.selectors import select_css, select_exactly
 from treesim_dask.records.steps import Step
@@ -192,9 +193,10 @@ def test_large_pages_are_walked_in_proportion_to_their_size():
         sections = (f"<section><h2>{i}</h2>{f'<p><b>{i}</b></p>' * 8}</section>" for i in range(n_sections))
         page = read_page("".join(sections).encode(), ())
         walk = CountingWalk(page)
+        paths = Paths(page, walk)
         for start, end in zip(range(3, len(page.names), 18), range(21, len(page.names) + 1, 18), strict=True):
             paragraphs = [e for e in range(start, end) if page.names[e] == "p"]
-            assert select_css(page, select_exactly(page, paragraphs, walk).css()) == set(paragraphs)
+            assert select_css(page, select_exactly(page, paragraphs, paths).css()) == set(paragraphs)
         counts.append(walk.n_looked_at)
     assert counts[1] < 2.2 * counts[0]
 
@@ -202,9 +204,12 @@ def test_large_pages_are_walked_in_proportion_to_their_size():
 class CountingWalk(Walk):
     n_looked_at = 0
 
-    def _has_names(self, element, step, ignores_case):
+    def _filter(self, elements, step, ignores_case):
+        return super()._filter(map(self.look_at, elements), step, ignores_case)
+
+    def look_at(self, element):
         self.n_looked_at += 1
-        return super()._has_names(element, step, ignores_case)
+        return element
 
 
 def test_names_are_escaped_as_css_asks():

@@ -10,14 +10,14 @@ import numpy as np
 from treesim_dask.config import DEFAULT_SPLICED_TAGS
 from treesim_dask.dom.records import RecordRegions, find_regions
 from treesim_dask.dom.vocabulary import tag_id
-from treesim_dask.records.fields import record_fields
+from treesim_dask.kernels import kernel
+from treesim_dask.records.fields import FieldReader, Fields
 from treesim_dask.records.page import Page, read_page, text_of, to_markup
+from treesim_dask.records.paths import Paths
 from treesim_dask.records.selectors import select_exactly
-from treesim_dask.records.walk import Walk
 from treesim_dask.types import Int64Array, offsets_of
 
 SAMPLE_LENGTH = 80
-Spans = tuple[tuple[int, int], ...]
 _CELL_TAGS = (tag_id("td"), tag_id("th"))
 _MIN_CELL_SIZE = 3  # elements: a cell with an image and a caption is an item of a grid, not a field of a row
 
@@ -96,34 +96,55 @@ def find_records(
     )
     body = int(np.argmax(page.tags == tag_id("body")))
     letters = offsets_of(np.array([len(text) for text in page.texts], np.int64))
-    spans = {i: _element_spans(page, found, i) for i in range(len(found)) if _is_worth_a_look(page, found, i, body)}
+    element_ends = np.array(page.ends, np.int64)
+    spans = {
+        i: _element_spans(page, found, i, element_ends)
+        for i in range(len(found))
+        if _is_worth_a_look(page, found, i, body)
+    }
     coverage = {i: max(found.n_covered[i] / len(page.tags), _text_share(letters, spans[i])) for i in spans}
-    fields = {i: record_fields(page, spans[i]) for i in spans if coverage[i] >= min_coverage}
-    walk = Walk(page)
-    chosen = sorted((i for i in fields if fields[i]), key=lambda i: -coverage[i])
+    reader = FieldReader(page)
+    fields = {i: reader.read(spans[i]) for i in spans if coverage[i] >= min_coverage}
+    paths = Paths(page)
+    chosen = sorted((i for i in fields if fields[i].columns), key=lambda i: -coverage[i])
     return [
-        RecordRegion(
-            n_records=len(spans[i]),
-            **_select(page, spans[i], walk),
-            coverage=float(coverage[i]),
-            n_siblings=_most_siblings(page, spans[i]),
-            sample=next((text for text in (text_of(page, *span) for span in spans[i]) if text), "")[:SAMPLE_LENGTH],
-            spans=spans[i],
-            outer=_place_of_outer(found, i, chosen),
-            fields=fields[i],
-        )
-        for i in chosen
+        _describe(page, spans[i], coverage[i], fields[i], paths, _place_of_outer(found, i, chosen)) for i in chosen
     ]
+
+
+def _describe(
+    page: Page, spans: Int64Array, coverage: float, fields: Fields, paths: Paths, outer: int | None
+) -> RecordRegion:
+    pairs = tuple((start, end) for start, end in spans.tolist())
+    selector = select_exactly(page, [start for start, _ in pairs], paths)
+    return RecordRegion(
+        n_records=len(pairs),
+        css=selector.css(),
+        xpath=selector.xpath(),
+        coverage=float(coverage),
+        n_siblings=max(_count_siblings(page, *span) for span in pairs),
+        sample=next((text for text in (text_of(page, *span) for span in pairs) if text), "")[:SAMPLE_LENGTH],
+        spans=pairs,
+        outer=outer,
+        fields=fields.columns,
+    )
 
 
 def _class_numbers(page: Page) -> Int64Array:
     """Number the nodes of the spliced tree by the first class that is no name of a single element, 0 for none."""
-    numbers: dict[str, int] = {"": 0}
-    kinds = np.zeros(len(page.kept), np.int64)
-    for node, element in enumerate(page.kept.tolist()):
-        name = next((name for name in page.classes[element] if not any(character.isdigit() for character in name)), "")
-        kinds[node] = numbers.setdefault(name, len(numbers))
-    return kinds
+    numbers: dict[str, int] = {}
+    n_kinds = 1
+    kinds = np.zeros(len(page.names), np.int64)
+    for element, classes in enumerate(page.classes):
+        for name in classes:
+            if name not in numbers:
+                is_common = not any(character.isdigit() for character in name)
+                numbers[name] = n_kinds if is_common else 0
+                n_kinds += is_common
+            if numbers[name]:
+                kinds[element] = numbers[name]
+                break
+    return kinds[page.kept]
 
 
 def _is_worth_a_look(page: Page, found: RecordRegions, number: int, body: int) -> bool:
@@ -136,20 +157,24 @@ def _is_worth_a_look(page: Page, found: RecordRegions, number: int, body: int) -
     return not (found.outer[number] >= 0 and is_cell and is_small)
 
 
-def _element_spans(page: Page, found: RecordRegions, number: int) -> Spans:
-    """Turn the node ranges of a region into ranges of the page's elements."""
-    spans = []
-    for i in range(found.indptr[number], found.indptr[number + 1]):
-        start, end = found.starts[i], found.ends[i]
-        tops = np.flatnonzero(page.depths[start:end] == page.depths[start]) + start
-        spans.append((int(page.kept[start]), page.ends[page.kept[tops[-1]]]))
-    return tuple(spans)
+def _element_spans(page: Page, found: RecordRegions, number: int, element_ends: Int64Array) -> Int64Array:
+    """Turn the node ranges of a region into ranges of the page's elements. Shape (n_records, 2)."""
+    records = slice(found.indptr[number], found.indptr[number + 1])
+    return _to_elements(found.starts[records], found.ends[records], page.kept, element_ends)
 
 
-def _text_share(letters: Int64Array, spans: Spans) -> float:
+@kernel
+def _to_elements(starts: Int64Array, ends: Int64Array, kept: Int64Array, element_ends: Int64Array) -> Int64Array:
+    spans = np.empty((len(starts), 2), np.int64)
+    for i in range(len(starts)):
+        spans[i, 0] = kept[starts[i]]
+        spans[i, 1] = element_ends[kept[starts[i] : ends[i]]].max()
+    return spans
+
+
+def _text_share(letters: Int64Array, spans: Int64Array) -> float:
     """Return the share of the page's letters in the records; `letters` are offsets of the elements' own texts."""
-    bounds = np.array(spans)
-    return float((letters[bounds[:, 1]] - letters[bounds[:, 0]]).sum() / max(1, letters[-1]))
+    return float((letters[spans[:, 1]] - letters[spans[:, 0]]).sum() / max(1, letters[-1]))
 
 
 def _place_of_outer(found: RecordRegions, number: int, chosen: list[int]) -> int | None:
@@ -160,13 +185,10 @@ def _place_of_outer(found: RecordRegions, number: int, chosen: list[int]) -> int
     return chosen.index(outer) if outer >= 0 else None
 
 
-def _select(page: Page, spans: Spans, walk: Walk) -> dict[str, str]:
-    selector = select_exactly(page, [start for start, _ in spans], walk)
-    return {"css": selector.css(), "xpath": selector.xpath()}
-
-
-def _most_siblings(page: Page, spans: Spans) -> int:
-    """Return how many elements of a record stand side by side, at most."""
-    return max(
-        sum(page.parents[element] == page.parents[start] for element in range(start, end)) for start, end in spans
-    )
+def _count_siblings(page: Page, start: int, end: int) -> int:
+    """Return how many elements of a record stand side by side."""
+    n_siblings = 0
+    while start < end:
+        n_siblings += 1
+        start = page.ends[start]
+    return n_siblings
