@@ -107,6 +107,25 @@ def test_a_class_makes_up_for_optional_parts():
     assert max(region.n_records for region in find_records(html.replace("item", "").encode())) < 9
 
 
+def test_a_list_comes_before_menus_columns_and_paragraphs():
+    """All of them cover more of the page than the list, which is what a person would name."""
+    menu = "".join(f"<li><a href=/{i}>a long entry of the menu number {i}</a></li>" for i in range(30))
+    items = "".join(f"<div class=item><b>item {i}</b><span>{i} euro</span></div>" for i in range(12))
+    prose = "".join(f"<p>A sentence, number {i}, of a text that goes on for quite a while.</p>" for i in range(10))
+    columns = [f"<ul>{menu}</ul>", f"<h1>Title</h1><section>{items}</section>{prose}", "<h2>More</h2><img src=x>"]
+    regions = find_records("".join(f"<article>{column}</article>" for column in columns))
+    covers = [region.coverage for region in regions]
+    assert regions[0].css == "div.item"
+    assert {region.n_records for region in regions} >= {3, 10, 12, 30}
+    assert sum(cover > covers[0] for cover in covers) >= 3
+
+
+def test_records_come_before_the_lists_inside_them():
+    tags = "<ul>" + "".join(f"<li>a word of many letters {i}</li>" for i in range(9)) + "</ul>"
+    items = "".join(f"<div class=item><a href=/{i}>A title that is a link {i}</a>{tags}</div>" for i in range(4))
+    assert find_records(items)[0].css == "div.item"
+
+
 def test_links_in_the_head_are_no_records():
     assert find_records(b"<link href=a><link href=b><link href=c><p>text") == []
 

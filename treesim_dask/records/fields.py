@@ -63,12 +63,13 @@ class FieldReader:
             links = [(element, kind, own[attribute]) for element, own in enumerate(page.attributes) if attribute in own]
             found += [(element, kind, value.strip()) for element, kind, value in links if value and value.strip()]
         found.sort()
-        owners = np.array([element for element, _, _ in found], np.int64)
         self._values = [value for _, _, value in found]
         numbers: dict[str, int] = {}
         self._value_numbers = np.array([numbers.setdefault(value, len(numbers)) for value in self._values], np.int64)
-        self._value_kinds = np.array([kind for _, kind, _ in found], np.int64)
-        self._value_indptr = offsets_of(np.bincount(owners, minlength=len(page.names)))
+        self._owners = [element for element, _, _ in found]
+        self._kinds = [kind for _, kind, _ in found]
+        self._value_kinds = np.array(self._kinds, np.int64)
+        self._value_indptr = offsets_of(np.bincount(np.array(self._owners, np.int64), minlength=len(page.names)))
 
     def read(self, spans: Int64Array) -> Fields:
         """Read texts, link targets and image sources out of records given as element ranges, shape (n_records, 2)."""
@@ -76,24 +77,25 @@ class FieldReader:
             spans, self._parents, self._tags, self._pair_indptr, self._flat_pairs, self._n_pairs,
             self._value_indptr, self._value_kinds, self._value_numbers,
         )  # fmt: skip
-        chosen = np.flatnonzero(is_varying)
-        table = {column: [""] * len(spans) for column in chosen.tolist()}
+        heads = heads.tolist()
+        table = {column: [""] * len(spans) for column in np.flatnonzero(is_varying).tolist()}
         for row, column, value in zip(rows.tolist(), columns.tolist(), values.tolist(), strict=True):
             if column in table:
                 table[column][row] = self._values[value]
-        names = self._column_names(heads[chosen].tolist(), is_shared)
+        shared = set(np.flatnonzero(is_shared).tolist())
+        names = self._column_names([heads[column] for column in table], shared)
         share_filled = len(values) / max(1, len(heads) * len(spans))
         return Fields(dict(zip(names, table.values(), strict=True)), share_filled)
 
-    def _column_names(self, heads: Sequence[int], is_shared: NDArray[np.bool_]) -> list[str]:
+    def _column_names(self, heads: Sequence[int], shared: set[int]) -> list[str]:
         """Name each column by its element, a link's attribute, and a number where names would be the same."""
         used: Counter[str] = Counter()
         names = []
-        owners = np.searchsorted(self._value_indptr, heads, side="right") - 1
-        for value, element in zip(heads, owners.tolist(), strict=True):
+        for value in heads:
+            element = self._owners[value]
             classes = zip(self._page.classes[element], self._pairs[element], strict=False)
-            name = self._page.names[element] + "".join(f".{name}" for name, pair in classes if is_shared[pair])
-            name = f"{name} {_KINDS[self._value_kinds[value]]}".strip()
+            name = self._page.names[element] + "".join(f".{name}" for name, pair in classes if pair in shared)
+            name = f"{name} {_KINDS[self._kinds[value]]}".strip()
             used[name] += 1
             names.append(name if used[name] == 1 else f"{name} {used[name]}")
         return names
@@ -160,9 +162,7 @@ def _tabulate(
 
 
 @kernel
-def _shared_pairs(
-    spans: Int64Array, pair_indptr: Int64Array, pairs: Int64Array, n_pairs: int
-) -> NDArray[np.bool_]:
+def _shared_pairs(spans: Int64Array, pair_indptr: Int64Array, pairs: Int64Array, n_pairs: int) -> NDArray[np.bool_]:
     """Tell which pairs of tag and class are found in several records."""
     first_rows = np.full(n_pairs, -1, np.int64)
     is_shared = np.zeros(n_pairs, np.bool_)

@@ -19,6 +19,7 @@ from treesim_dask.kernels import kernel
 from treesim_dask.types import Int32Array, Int64Array, UInt16Array
 
 _CLASS = re.compile(r"[^ \t\n\r\f]+")  # HTML separates class names by these alone
+_TEXT = "-text"  # lexbor's name of a text node
 _SILENT = frozenset({"noscript", "script", "style", "template", "title"})  # their text is not seen on the page
 
 
@@ -53,7 +54,7 @@ class Page:
     elements: list[Any]
     names: list[str]
     attributes: list[dict[str, str | None]]
-    classes: list[Sequence[str]]
+    classes: Sequence[Sequence[str]]
     numbers: dict[int, int]
     parents: list[int]
     ends: list[int]
@@ -87,17 +88,18 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
     word_places: list[int] = []
     numbers: dict[int, int] = {}
     for node in parser.root.traverse(include_text=True):
-        above = node.parent
+        name, above = node.tag or "", node.parent
         parent = -1 if above is None else numbers.get(above.mem_id, -1)
-        if node.is_element_node:
+        if name == _TEXT:
+            if parent >= 0 and names[parent] not in _SILENT:
+                words.append(node.text_content or "")
+                word_parents.append(parent)
+                word_places.append(len(elements))
+        elif not name.startswith("-"):  # comments and the like
             numbers[node.mem_id] = len(elements)
             elements.append(node)
-            names.append(node.tag or "")
+            names.append(name)
             parents.append(parent)
-        elif parent >= 0 and names[parent] not in _SILENT and node.is_text_node:
-            words.append(node.text_content or "")
-            word_parents.append(parent)
-            word_places.append(len(elements))
     attributes = [element.attributes for element in elements]
     classes = [_CLASS.findall(found["class"] or "") if "class" in found else () for found in attributes]
     spliced = frozenset(spliced_tags)
