@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treesim_dask.records.page import Page
-from treesim_dask.types import FloatArray, Int64Array, offsets_of
+from treesim_dask.types import FloatArray, Int64Array
 
-_MENU_TAGS = ("a", "button", "nav", "select")
+_MENU_TAGS = frozenset({"a", "button", "nav", "select"})
 _MENU_WEIGHT = 0.1  # of a letter in a link against one outside: menus are nothing but links
 _FEW = 3  # so many records count half: columns and parts of a page come in twos, threes and fours
 _LARGE = 50  # elements of a record: one of so many counts half, since it rather is a part of the page
@@ -16,22 +16,20 @@ _EQUAL = 0.7  # share of the table that is filled where records are so alike tha
 _PROSE_WEIGHT = 0.2  # of plain paragraphs: text that runs on
 
 
-def menu_letters(page: Page) -> Int64Array:
-    """Return offsets of the letters in links, buttons and choices: shape (n_elements + 1,), counted up to each element.
+def in_menu(page: Page) -> NDArray[np.bool_]:
+    """Tell which elements lie in links, buttons and choices. Shape (n_elements,).
 
     Examples
     --------
     >>> from treesim_dask.records.page import read_page
-    >>> menu_letters(read_page(b"<p>one <a>two</a> three</p>", [])).tolist()
-    [0, 0, 0, 0, 0, 3]
+    >>> in_menu(read_page(b"<p>one <a>two <i>three</i></a> four</p>", [])).tolist()
+    [False, False, False, False, True, True]
     """
-    lengths = np.zeros(len(page.names), np.int64)
-    reached = 0
+    is_inside = np.zeros(len(page.names), np.bool_)
     for element, name in enumerate(page.names):
-        if element < reached or name in _MENU_TAGS:
-            reached = max(reached, page.ends[element])
-            lengths[element] = len(page.texts[element])
-    return offsets_of(lengths)
+        if name in _MENU_TAGS:
+            is_inside[element : page.ends[element]] = True
+    return is_inside
 
 
 def worth(

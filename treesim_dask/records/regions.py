@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,12 @@ from treesim_dask.kernels import kernel
 from treesim_dask.records.fields import FieldReader
 from treesim_dask.records.page import Page, read_page, text_of, to_markup
 from treesim_dask.records.paths import Paths
-from treesim_dask.records.ranking import menu_letters, put_parts_behind, worth
+from treesim_dask.records.ranking import in_menu, put_parts_behind, worth
 from treesim_dask.records.selectors import select_exactly
 from treesim_dask.types import FloatArray, Int64Array, offsets_of
 
 SAMPLE_LENGTH = 80
+_DIGIT = re.compile(r"\d")
 _CELL_TAGS = (tag_id("td"), tag_id("th"))
 _MIN_CELL_SIZE = 3  # elements: a cell with an image and a caption is an item of a grid, not a field of a row
 
@@ -143,7 +145,7 @@ def _class_numbers(page: Page) -> Int64Array:
     for element, classes in enumerate(page.classes):
         for name in classes:
             if name not in numbers:
-                is_common = not any(character.isdigit() for character in name)
+                is_common = _DIGIT.search(name) is None
                 numbers[name] = n_kinds if is_common else 0
                 n_kinds += is_common
             if numbers[name]:
@@ -162,12 +164,12 @@ def _are_worth_a_look(page: Page, found: RecordRegions) -> NDArray[np.bool_]:
 
 def _measure(page: Page, found: RecordRegions, spans: Int64Array) -> tuple[FloatArray, FloatArray]:
     """Return for each region its coverage and the share of its text outside links and the like."""
-    all_letters = offsets_of(np.array([len(text) for text in page.texts], np.int64))
+    lengths = np.array([len(text) for text in page.texts], np.int64)
     letters, in_menus = (
         np.add.reduceat(counts[spans[:, 1]] - counts[spans[:, 0]], found.indptr[:-1])
-        for counts in (all_letters, menu_letters(page))
+        for counts in (offsets_of(lengths), offsets_of(np.where(in_menu(page), lengths, 0)))
     )
-    coverage = np.maximum(found.n_covered / len(page.tags), letters / max(1, all_letters[-1]))
+    coverage = np.maximum(found.n_covered / len(page.tags), letters / max(1, lengths.sum()))
     return coverage, (letters - in_menus) / np.maximum(1, letters)
 
 

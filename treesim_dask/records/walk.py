@@ -24,14 +24,17 @@ class Walk:
         self._children: dict[int, list[int]] = {}
         spellings: set[str] = set()
         for element, (attributes, classes) in enumerate(zip(page.attributes, page.classes, strict=True)):
-            if not attributes:
+            own_id = attributes.get("id")
+            if not classes and not own_id:
                 continue
-            names = {f".{name}" for name in classes}
-            if own_id := attributes.get("id"):
-                names.add(f"#{own_id}")
-            spellings |= names
-            for name in {name.lower() for name in names}:
-                self._named.setdefault(name, []).append(element)
+            names = [f".{name}" for name in classes]
+            if own_id:
+                names.append(f"#{own_id}")
+            spellings.update(names)
+            for name in names:
+                elements = self._named.setdefault(name.lower(), [])
+                if not elements or elements[-1] != element:
+                    elements.append(element)
         self._has_several_spellings = len(spellings) > len(self._named)
 
     def is_alone(self, step: Step) -> bool:
