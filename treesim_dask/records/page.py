@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from treesim_dask.kernels import kernel
 from treesim_dask.types import Int32Array, Int64Array, UInt16Array
 
 _CLASS = re.compile(r"[^ \t\n\r\f]+")  # HTML separates class names by these alone
-_TEXT = "-text"  # lexbor's name of a text node
+_TEXT, _NO_ELEMENT = "-text", "-"  # lexbor's name of a text node, and how names begin of all that is no element
 _SILENT = frozenset({"noscript", "script", "style", "template", "title"})  # their text is not seen on the page
 
 
@@ -87,15 +87,16 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
     word_parents: list[int] = []
     word_places: list[int] = []
     numbers: dict[int, int] = {}
-    for node in parser.root.traverse(include_text=True):
-        name, above = node.tag or "", node.parent
-        parent = -1 if above is None else numbers.get(above.mem_id, -1)
+    nodes: Iterable[Any] = parser.root.traverse(include_text=True)
+    for node in nodes:
+        name = node.tag
+        parent = numbers.get(node.parent.mem_id, -1)
         if name == _TEXT:
             if parent >= 0 and names[parent] not in _SILENT:
                 words.append(node.text_content or "")
                 word_parents.append(parent)
                 word_places.append(len(elements))
-        elif not name.startswith("-"):  # comments and the like
+        elif name[:1] != _NO_ELEMENT:
             numbers[node.mem_id] = len(elements)
             elements.append(node)
             names.append(name)

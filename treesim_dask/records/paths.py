@@ -45,7 +45,7 @@ class Paths:
         """Return the path to an element where a path begins."""
         if self.page.attributes[element]:
             for named in self.named_steps(element):
-                if self.walk.is_alone(named):
+                if self.walk.count(named) == 1:
                     return (named,)
         if self.page.parents[element] < 0 or self.page.names[element] == "body":
             return (self.step(element),)

@@ -53,9 +53,11 @@ def select_exactly(page: Page, elements: Sequence[int], paths: Paths | None = No
     """
     paths = Paths(page) if paths is None else paths
     wanted = set(elements)
-    for path in _candidates(paths, elements):
-        if paths.walk.selects([path], wanted) and _is_plain_or_tried(page, path, wanted):
-            return Selector((path,))
+    for prefix, ends in _candidates(paths, elements):
+        for end in paths.walk.narrow(prefix, ends, wanted) if prefix else ends:
+            path = (*prefix, end)
+            if paths.walk.selects([path], wanted) and _is_plain_or_tried(page, path, wanted):
+                return Selector((path,))
     return _select_by_parent(paths, elements)
 
 
@@ -74,26 +76,25 @@ def select_css(page: Page, css: str) -> set[int]:
         return set()
 
 
-def _candidates(paths: Paths, elements: Sequence[int]) -> Iterator[tuple[Step, ...]]:
-    """Yield paths that select the elements and perhaps others, the ones a person would write first."""
+def _candidates(paths: Paths, elements: Sequence[int]) -> Iterator[tuple[tuple[Step, ...], list[Step]]]:
+    """Yield paths that select the elements and perhaps others, the ones a person would write first.
+
+    Each comes as its first steps, and last steps to choose from.
+    """
     top, levels = _levels_below_common(paths.page, elements)
     steps = [paths.common_step(level) for level in levels]
     if not steps or None in steps:
         return
     *between, target = [step for step in steps if step is not None]
-    ends = [target._replace(classes=(name,)) for name in target.classes[:MAX_CLASSES]]
-    for end in ends:
-        yield (end,)
-    ends = [target._replace(classes=()), *ends, target]
+    by_class = [target._replace(classes=(name,)) for name in target.classes[:MAX_CLASSES]]
+    yield (), [end for end in by_class if paths.walk.count(end) == len(elements)]
+    ends = [target._replace(classes=()), *by_class, target]
     for start in paths.named_steps(top):
-        for end in ends:
-            yield (start, *between, end)
+        yield (start, *between), ends
     path = paths.path(top)
-    for end in ends:
-        yield (*path, *between, end)
-    bounded = [_bound(paths.page, step, level) for step, level in zip((*between, target), levels, strict=True)]
-    for end in (*ends, bounded[-1], bounded[-1]._replace(classes=())):
-        yield (*path, *bounded[:-1], end)
+    yield (*path, *between), ends
+    *bounded, last = (_bound(paths.page, step, level) for step, level in zip((*between, target), levels, strict=True))
+    yield (*path, *bounded), [*ends, last, last._replace(classes=())]
 
 
 def _select_by_parent(paths: Paths, elements: Sequence[int]) -> Selector:

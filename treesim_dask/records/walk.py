@@ -13,41 +13,46 @@ from collections.abc import Iterable, Iterator, Sequence
 from treesim_dask.records.page import Page
 from treesim_dask.records.steps import Step
 
+_ANY = Step("*")
+
 
 class Walk:
     """The elements of a page by id and class, and the children of each."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
-        self._named: dict[str, list[int]] = {}  # by ``#id`` and ``.class`` in lower case
+        self._named: dict[str, list[int]] = {}  # by ``tag#id`` and ``tag.class`` in lower case
         self._tagged: dict[str, list[int]] = {}
         self._children: dict[int, list[int]] = {}
         spellings: set[str] = set()
-        for element, (attributes, classes) in enumerate(zip(page.attributes, page.classes, strict=True)):
+        for element, (tag, attributes, classes) in enumerate(
+            zip(page.names, page.attributes, page.classes, strict=True)
+        ):
             own_id = attributes.get("id")
             if not classes and not own_id:
                 continue
-            names = [f".{name}" for name in classes]
+            names = [f"{tag}.{name}" for name in classes]
             if own_id:
-                names.append(f"#{own_id}")
+                names.append(f"{tag}#{own_id}")
             spellings.update(names)
             for name in names:
                 elements = self._named.setdefault(name.lower(), [])
                 if not elements or elements[-1] != element:
                     elements.append(element)
-        self._has_several_spellings = len(spellings) > len(self._named)
+        # where each name has one spelling, it is the same whether case counts or not
+        self._cases = (True, False) if len(spellings) > len(self._named) else (False,)
 
-    def is_alone(self, step: Step) -> bool:
-        """Tell whether no other element of the page has the id or one of the classes of a step.
+    def count(self, step: Step) -> int:
+        """Return how many elements of the page have the tag and the id or class of a step, at least, case ignored.
 
         Examples
         --------
         >>> from treesim_dask.records.page import read_page
         >>> walk = Walk(read_page(b"<p class=a><p class='A b'>", []))
-        >>> walk.is_alone(Step("p", classes=("a",))), walk.is_alone(Step("p", classes=("b",)))
-        (False, True)
+        >>> walk.count(Step("p", classes=("a",))), walk.count(Step("p", classes=("b",)))
+        (2, 1)
         """
-        return any(len(self._named[name]) == 1 for name in _names(step))
+        return min(len(self._named[name]) for name in _names(step))
 
     def children(self, element: int) -> list[int]:
         """Return the children of an element."""
@@ -60,6 +65,28 @@ class Walk:
                 child = self._page.ends[child]
         return children
 
+    def narrow(self, prefix: Sequence[Step], ends: Sequence[Step], wanted: set[int]) -> list[Step]:
+        """Return those of some last steps, all of one tag, with which a path selects no unwanted element.
+
+        One walk for all of them, given up where none is left.
+
+        Examples
+        --------
+        >>> from treesim_dask.records.page import read_page
+        >>> walk = Walk(read_page(b"<ul><li class=a>1<li class=a>2<li>3</ul>", []))
+        >>> [end.css() for end in walk.narrow([Step("ul")], [Step("li"), Step("li", classes=("a",))], {4, 5})]
+        ['li.a']
+        """
+        left = list(ends)
+        for ignores_case in self._cases:
+            others = self._filter(self._below(self._select(prefix, ignores_case), _ANY), Step(ends[0].tag), False)
+            for element in others:
+                if element not in wanted:
+                    left = [end for end in left if not self._is_like(element, end, ignores_case)]
+                    if not left:
+                        return []
+        return left
+
     def selects(self, paths: Sequence[Sequence[Step]], wanted: set[int]) -> bool:
         """Tell whether some paths together select just the wanted elements, whether case counts or not.
 
@@ -70,7 +97,7 @@ class Walk:
         >>> walk.selects([[Step("ul"), Step("li")]], {4, 5}), walk.selects([[Step("li")]], {4, 5})
         (True, False)
         """
-        for ignores_case in (True, False) if self._has_several_spellings else (False,):
+        for ignores_case in self._cases:
             found: set[int] = set()
             for path in paths:
                 for element in self._select(path, ignores_case):
@@ -107,6 +134,11 @@ class Walk:
             if names[element] == tag and (not is_named or self._has_names(element, step, ignores_case)):
                 yield element
 
+    def _is_like(self, element: int, step: Step, ignores_case: bool) -> bool:
+        """Tell whether an element has the position and the names of a step."""
+        is_there = not step.first or step.first <= self._page.positions[element] <= step.last
+        return is_there and (not (step.id or step.classes) or self._has_names(element, step, ignores_case))
+
     def _has_names(self, element: int, step: Step, ignores_case: bool) -> bool:
         own_id, own = self._page.attributes[element].get("id") or "", self._page.classes[element]
         if ignores_case:
@@ -117,5 +149,5 @@ class Walk:
 
 def _names(step: Step) -> list[str]:
     """Return the id and the classes of a step as the table has them."""
-    names = [f".{name.lower()}" for name in step.classes]
-    return [f"#{step.id.lower()}", *names] if step.id else names
+    names = [f"{step.tag}.{name}".lower() for name in step.classes]
+    return [f"{step.tag}#{step.id}".lower(), *names] if step.id else names
