@@ -47,27 +47,35 @@ class FieldReader:
     def __init__(self, page: Page) -> None:
         self._page = page
         pair_numbers: dict[tuple[str, str], int] = {}
-        self._pairs = [
-            [pair_numbers.setdefault((tag, name), len(pair_numbers)) for name in classes[:_MAX_CLASSES]]
-            if classes else ()
-            for tag, classes in zip(page.names, page.classes, strict=True)
-        ]  # fmt: skip
+        self._pairs: dict[int, list[int]] = {
+            element: [
+                pair_numbers.setdefault((page.names[element], name), len(pair_numbers))
+                for name in classes[:_MAX_CLASSES]
+            ]
+            for element, classes in enumerate(page.classes)
+            if classes
+        }
         self._n_pairs = len(pair_numbers)
+        self._flat_pairs = np.array([pair for pairs in self._pairs.values() for pair in pairs], np.int64)
+        n_pairs = np.zeros(len(page.names), np.int64)
+        n_pairs[list(self._pairs)] = [len(pairs) for pairs in self._pairs.values()]
+        self._pair_indptr = offsets_of(n_pairs)
         tag_numbers = {name: number for number, name in enumerate(set(page.names))}
         self._tags = np.array([tag_numbers[name] for name in page.names], np.int64)
         self._parents = np.array(page.parents, np.int64)
-        self._pair_indptr = offsets_of(np.array([len(pairs) for pairs in self._pairs], np.int64))
-        self._flat_pairs = np.array([pair for pairs in self._pairs for pair in pairs], np.int64)
         found = [(element, 0, text) for element, text in enumerate(page.texts) if text]
-        for kind, attribute in enumerate(_KINDS[1:], start=1):
-            links = [(element, kind, own[attribute]) for element, own in enumerate(page.attributes) if attribute in own]
-            found += [(element, kind, value.strip()) for element, kind, value in links if value and value.strip()]
+        for element, attributes in enumerate(page.attributes):
+            if attributes:
+                for kind in (1, 2):
+                    value = (attributes.get(_KINDS[kind]) or "").strip()
+                    if value:
+                        found.append((element, kind, value))
         found.sort()
-        self._values = [value for _, _, value in found]
-        numbers: dict[str, int] = {}
-        self._value_numbers = np.array([numbers.setdefault(value, len(numbers)) for value in self._values], np.int64)
         self._owners = [element for element, _, _ in found]
         self._kinds = [kind for _, kind, _ in found]
+        self._values = np.array([value for _, _, value in found], object)
+        numbers: dict[str, int] = {}
+        self._value_numbers = np.array([numbers.setdefault(value, len(numbers)) for _, _, value in found], np.int64)
         self._value_kinds = np.array(self._kinds, np.int64)
         self._value_indptr = offsets_of(np.bincount(np.array(self._owners, np.int64), minlength=len(page.names)))
 
@@ -77,15 +85,12 @@ class FieldReader:
             spans, self._parents, self._tags, self._pair_indptr, self._flat_pairs, self._n_pairs,
             self._value_indptr, self._value_kinds, self._value_numbers,
         )  # fmt: skip
-        heads = heads.tolist()
-        table = {column: [""] * len(spans) for column in np.flatnonzero(is_varying).tolist()}
-        for row, column, value in zip(rows.tolist(), columns.tolist(), values.tolist(), strict=True):
-            if column in table:
-                table[column][row] = self._values[value]
-        shared = set(np.flatnonzero(is_shared).tolist())
-        names = self._column_names([heads[column] for column in table], shared)
+        varying = np.flatnonzero(is_varying)
+        table = np.full((len(heads), len(spans)), "", object)
+        table[columns, rows] = self._values[values]
+        names = self._column_names(heads[varying].tolist(), set(np.flatnonzero(is_shared).tolist()))
         share_filled = len(values) / max(1, len(heads) * len(spans))
-        return Fields(dict(zip(names, table.values(), strict=True)), share_filled)
+        return Fields(dict(zip(names, table[varying].tolist(), strict=True)), share_filled)
 
     def _column_names(self, heads: Sequence[int], shared: set[int]) -> list[str]:
         """Name each column by its element, a link's attribute, and a number where names would be the same."""
@@ -93,7 +98,7 @@ class FieldReader:
         names = []
         for value in heads:
             element = self._owners[value]
-            classes = zip(self._page.classes[element], self._pairs[element], strict=False)
+            classes = zip(self._page.classes[element], self._pairs.get(element, ()), strict=False)
             name = self._page.names[element] + "".join(f".{name}" for name, pair in classes if pair in shared)
             name = f"{name} {_KINDS[self._kinds[value]]}".strip()
             used[name] += 1
