@@ -25,10 +25,11 @@ def in_menu(page: Page) -> NDArray[np.bool_]:
     >>> in_menu(read_page(b"<p>one <a>two <i>three</i></a> four</p>", [])).tolist()
     [False, False, False, False, True, True]
     """
-    is_inside = np.zeros(len(page.names), np.bool_)
-    for element, name in enumerate(page.names):
-        if name in _MENU_TAGS:
-            is_inside[element : page.ends[element]] = True
+    begun = [element for element, name in enumerate(page.names) if name in _MENU_TAGS]
+    ended = [page.ends[element] for element in begun]
+    n = len(page.names) + 1
+    n_around = np.cumsum(np.bincount(begun, minlength=n) - np.bincount(ended, minlength=n))
+    is_inside: NDArray[np.bool_] = n_around[:-1] > 0
     return is_inside
 
 

@@ -54,9 +54,9 @@ def select_exactly(page: Page, elements: Sequence[int], paths: Paths | None = No
     paths = Paths(page) if paths is None else paths
     wanted = set(elements)
     for prefix, ends in _candidates(paths, elements):
-        for end in paths.walk.narrow(prefix, ends, wanted) if prefix else ends:
+        for end in paths.walk.exact_ends(prefix, ends, wanted) if prefix else ends:
             path = (*prefix, end)
-            if paths.walk.selects([path], wanted) and _is_plain_or_tried(page, path, wanted):
+            if (prefix or paths.walk.selects([path], wanted)) and _is_plain_or_tried(page, path, wanted):
                 return Selector((path,))
     return _select_by_parent(paths, elements)
 

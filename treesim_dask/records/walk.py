@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from treesim_dask.records.page import Page
 from treesim_dask.records.steps import Step
 
-_ANY = Step("*")
-
 
 class Walk:
     """The elements of a page by id and class, and the children of each."""
@@ -65,8 +63,8 @@ class Walk:
                 child = self._page.ends[child]
         return children
 
-    def narrow(self, prefix: Sequence[Step], ends: Sequence[Step], wanted: set[int]) -> list[Step]:
-        """Return those of some last steps, all of one tag, with which a path selects no unwanted element.
+    def exact_ends(self, prefix: Sequence[Step], ends: Sequence[Step], wanted: set[int]) -> Iterator[Step]:
+        """Yield those of some last steps, all of one tag, with which a path selects just the wanted elements.
 
         One walk for all of them, given up where none is left.
 
@@ -74,18 +72,25 @@ class Walk:
         --------
         >>> from treesim_dask.records.page import read_page
         >>> walk = Walk(read_page(b"<ul><li class=a>1<li class=a>2<li>3</ul>", []))
-        >>> [end.css() for end in walk.narrow([Step("ul")], [Step("li"), Step("li", classes=("a",))], {4, 5})]
+        >>> [end.css() for end in walk.exact_ends([Step("ul")], [Step("li"), Step("li", classes=("a",))], {4, 5})]
         ['li.a']
         """
         left = list(ends)
         for ignores_case in self._cases:
-            others = self._filter(self._below(self._select(prefix, ignores_case), _ANY), Step(ends[0].tag), False)
-            for element in others:
-                if element not in wanted:
+            met = set()
+            last = Step(ends[0].tag)
+            for element in self._filter(self._below(self._select(prefix, ignores_case), last), last, ignores_case):
+                if element in wanted:
+                    met.add(element)
+                else:
                     left = [end for end in left if not self._is_like(element, end, ignores_case)]
                     if not left:
-                        return []
-        return left
+                        return
+            if len(met) < len(wanted):
+                return
+        for end in left:
+            if all(self._is_like(element, end, ignores_case=False) for element in wanted):
+                yield end
 
     def selects(self, paths: Sequence[Sequence[Step]], wanted: set[int]) -> bool:
         """Tell whether some paths together select just the wanted elements, whether case counts or not.
