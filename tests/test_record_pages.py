@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from xpath_select import select_xpath
 
 from treesim_dask.errors import PageError
 from treesim_dask.records import find_records
+from treesim_dask.records.fields import record_fields
 from treesim_dask.records.outline import outline_records
 from treesim_dask.records.page import read_page
 from treesim_dask.records.paths import Paths
@@ -57,6 +59,42 @@ def test_values_come_by_column_with_gaps_where_a_record_has_none(shop_region):
         "span.price": ["10", "20", "30", "10"],
         "span": ["", "", "40", ""],
     }
+
+
+@st.composite
+def pages_of_items(draw):
+    """A list whose items hold elements of few tags, classes, texts and links, and the element ranges of its items."""
+    tags, classes = (
+        st.sampled_from(["p", "div", "a"]),
+        st.sampled_from(["", "class=x", "class='y x'", "class='x y z w'"]),
+    )
+    texts, links = st.sampled_from(["", "one", "two"]), st.sampled_from(["", "href=1", "href=2", "src=' '"])
+    leaf = st.builds("<{0} {1} {2}>{3}</{0}>".format, tags, classes, links, texts)
+    box = st.builds("<section {}>{}</section>".format, classes, st.lists(leaf, max_size=3).map("".join))
+    items = draw(st.lists(st.lists(st.one_of(leaf, box), max_size=4).map("".join), min_size=2, max_size=6))
+    page = read_page("".join(f"<li>{item}</li>" for item in items).encode(), ())
+    return page, [(e, page.ends[e]) for e, name in enumerate(page.names) if name == "li"]
+
+
+@given(pages_of_items())
+def test_values_are_those_of_a_dictionary(drawn):
+    """Columns by path below the record and number among equal paths, one dictionary a record."""
+    page, spans = drawn
+    pairs = [{(page.names[e], c) for e in range(*span) for c in page.classes[e][:3]} for span in spans]
+    shared = {pair for pair in set().union(*pairs) if sum(pair in found for found in pairs) > 1}
+    rows = []
+    for start, end in spans:
+        row, seen, paths = {}, Counter(), {}
+        for e in range(start, end):
+            label = (page.names[e], *(c for c in page.classes[e][:3] if (page.names[e], c) in shared))
+            paths[e] = (*paths.get(page.parents[e], ()), label)
+            seen[paths[e]] += 1
+            for kind, value in (("", page.texts[e]), *((k, page.attributes[e].get(k)) for k in ("href", "src"))):
+                if value and value.strip():
+                    row[paths[e], seen[paths[e]], kind] = value.strip()
+        rows.append(row)
+    columns = {column: [row.get(column, "") for row in rows] for row in rows for column in row}
+    assert list(record_fields(page, spans).values()) == [c for c in columns.values() if len(set(c)) > 1]
 
 
 def test_csv_reads_back(shop_region):

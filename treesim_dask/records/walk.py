@@ -23,9 +23,8 @@ class Walk:
         self._tagged: dict[str, list[int]] = {}
         self._children: dict[int, list[int]] = {}
         spellings: set[str] = set()
-        for element, (tag, attributes, classes) in enumerate(
-            zip(page.names, page.attributes, page.classes, strict=True)
-        ):
+        columns = zip(page.names, page.attributes, page.classes, strict=True)
+        for element, (tag, attributes, classes) in enumerate(columns):
             own_id = attributes.get("id")
             if not classes and not own_id:
                 continue
