@@ -7,7 +7,6 @@ column, and do not count.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,15 +93,18 @@ class FieldReader:
 
     def _column_names(self, heads: Sequence[int], shared: set[int]) -> list[str]:
         """Name each column by its element, a link's attribute, and a number where names would be the same."""
-        used: Counter[str] = Counter()
+        used: dict[str, int] = {}
         names = []
         for value in heads:
             element = self._owners[value]
-            classes = zip(self._page.classes[element], self._pairs.get(element, ()), strict=False)
-            name = self._page.names[element] + "".join(f".{name}" for name, pair in classes if pair in shared)
-            name = f"{name} {_KINDS[self._kinds[value]]}".strip()
-            used[name] += 1
-            names.append(name if used[name] == 1 else f"{name} {used[name]}")
+            name = self._page.names[element]
+            if element in self._pairs:
+                classes = zip(self._page.classes[element], self._pairs[element], strict=False)
+                name += "".join(f".{name}" for name, pair in classes if pair in shared)
+            if self._kinds[value]:
+                name = f"{name} {_KINDS[self._kinds[value]]}"
+            used[name] = number = used.get(name, 0) + 1
+            names.append(name if number == 1 else f"{name} {number}")
         return names
 
 

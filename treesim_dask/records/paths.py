@@ -68,7 +68,7 @@ class Paths:
         """Return a step for all of the elements: their tag and the classes they share; None if their tags differ."""
         names, classes = self.page.names, self.page.classes
         step = self.step(elements[0])
-        if any(names[element] != step.tag for element in elements):
+        if [names[element] for element in elements].count(step.tag) < len(elements):
             return None
         first = _usable(classes[elements[0]])
         shared = set(first).intersection(*(classes[element] for element in elements)) if first else ()

@@ -77,8 +77,7 @@ class Walk:
         left = list(ends)
         for ignores_case in self._cases:
             met = set()
-            last = Step(ends[0].tag)
-            for element in self._filter(self._below(self._select(prefix, ignores_case), last), last, ignores_case):
+            for element in self._below(self._select(prefix, ignores_case), Step(ends[0].tag), ignores_case):
                 if element in wanted:
                     met.add(element)
                 else:
@@ -112,10 +111,11 @@ class Walk:
                 return False
         return True
 
-    def _select(self, path: Sequence[Step], ignores_case: bool) -> Iterator[int]:
-        level = self._filter(self._starts(path[0]), path[0], ignores_case)
-        for step in path[1:]:
-            level = self._filter(self._below(level, step), step, ignores_case)
+    def _select(self, path: Sequence[Step], ignores_case: bool) -> Iterable[int]:
+        start, *steps = path
+        level: Iterable[int] = (e for e in self._starts(start) if self._has_names(e, start, ignores_case))
+        for step in steps:
+            level = self._below(level, step, ignores_case)
         return level
 
     def _starts(self, step: Step) -> list[int]:
@@ -127,28 +127,31 @@ class Walk:
             self._tagged[step.tag] = [element for element, tag in enumerate(self._page.names) if tag == step.tag]
         return self._tagged[step.tag]
 
-    def _below(self, level: Iterator[int], step: Step) -> Iterator[int]:
+    def _below(self, level: Iterable[int], step: Step, ignores_case: bool) -> Iterator[int]:
+        """Yield the children of some elements that match a step."""
+        names, is_named = self._page.names, bool(step.id or step.classes)
         for element in level:
             children = self.children(element)
-            yield from children[step.first - 1 : step.last] if step.first else children
-
-    def _filter(self, elements: Iterable[int], step: Step, ignores_case: bool) -> Iterator[int]:
-        names, tag, is_named = self._page.names, step.tag, bool(step.id or step.classes)
-        for element in elements:
-            if names[element] == tag and (not is_named or self._has_names(element, step, ignores_case)):
-                yield element
+            for child in children[step.first - 1 : step.last] if step.first else children:
+                if names[child] == step.tag and (not is_named or self._has_names(child, step, ignores_case)):
+                    yield child
 
     def _is_like(self, element: int, step: Step, ignores_case: bool) -> bool:
         """Tell whether an element has the position and the names of a step."""
         is_there = not step.first or step.first <= self._page.positions[element] <= step.last
-        return is_there and (not (step.id or step.classes) or self._has_names(element, step, ignores_case))
+        return is_there and self._has_names(element, step, ignores_case)
 
     def _has_names(self, element: int, step: Step, ignores_case: bool) -> bool:
+        """Tell whether an element has the tag, the id and the classes of a step."""
         own_id, own = self._page.attributes[element].get("id") or "", self._page.classes[element]
         if ignores_case:
+            step = step._replace(id=step.id.lower(), classes=tuple(name.lower() for name in step.classes))
             own_id, own = own_id.lower(), [name.lower() for name in own]
-            return (not step.id or own_id == step.id.lower()) and all(name.lower() in own for name in step.classes)
-        return (not step.id or own_id == step.id) and all(name in own for name in step.classes)
+        return (
+            self._page.names[element] == step.tag
+            and (not step.id or own_id == step.id)
+            and all(name in own for name in step.classes)
+        )
 
 
 def _names(step: Step) -> list[str]:
