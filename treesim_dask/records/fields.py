@@ -63,12 +63,12 @@ class FieldReader:
         self._tags = np.array([tag_numbers[name] for name in page.names], np.int64)
         self._parents = np.array(page.parents, np.int64)
         found = [(element, 0, text) for element, text in enumerate(page.texts) if text]
-        for element, attributes in enumerate(page.attributes):
-            if attributes:
-                for kind in (1, 2):
-                    value = (attributes.get(_KINDS[kind]) or "").strip()
-                    if value:
-                        found.append((element, kind, value))
+        for kind, attribute in enumerate(_KINDS[1:], start=1):
+            found += [
+                (element, kind, value)
+                for element, attributes in enumerate(page.attributes)
+                if attribute in attributes and (value := (attributes[attribute] or "").strip())
+            ]
         found.sort()
         self._owners = [element for element, _, _ in found]
         self._kinds = [kind for _, kind, _ in found]

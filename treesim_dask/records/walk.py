@@ -87,7 +87,8 @@ class Walk:
             if len(met) < len(wanted):
                 return
         for end in left:
-            if all(self._is_like(element, end, ignores_case=False) for element in wanted):
+            asks_for_more = end.id or end.classes or end.first  # than the tag, which all that were met have
+            if not asks_for_more or all(self._is_like(element, end, ignores_case=False) for element in wanted):
                 yield end
 
     def selects(self, paths: Sequence[Sequence[Step]], wanted: set[int]) -> bool:
