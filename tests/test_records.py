@@ -149,6 +149,23 @@ def test_cells_of_a_grid_are_one_region_with_its_short_last_row():
     assert regions.outer.tolist() == [-1, 0]
 
 
+def test_rows_that_some_other_row_is_like_are_one_list():
+    """A heading row and a row with a list have little in common, but each is like a plain row."""
+    heading, plain, long = "<tr><td>", "<tr><td><td>", "<tr><td><td><ul><li><li></ul>"
+    near, _ = near_regions(f"<table>{heading}{plain * 2}{heading}{long}{plain}{heading}{plain}</table>")
+    assert len(near[0]) == 8
+
+
+def test_two_lists_of_one_kind_are_one_region():
+    lists = [f"<div><h3></h3><ul>{'<li></li>' * n}</ul></div>" for n in (2, 5)]
+    tree = parse_trees([f"<main>{''.join(lists)}</main>".encode()])
+    for of_one_kind in (True, False):
+        kinds = np.zeros(len(tree.tags), np.int64)
+        kinds[np.flatnonzero(tree.depths == 3)] = [1, 1 if of_one_kind else 2]
+        regions = find_regions(tree.tags, tree.depths, min_records=3, similarity=0.6, kinds=kinds)
+        assert [len(records_of(regions, i)) for i in range(len(regions))] == [7 if of_one_kind else 5]
+
+
 def test_headings_with_their_paragraphs_are_records():
     near, _ = near_regions("<main><p></p><h3></h3><p></p><p></p><h3></h3><p></p><h3></h3><p></p><p></p><p></p></main>")
     assert near[0] == [(5, 8), (8, 10), (10, 14)]

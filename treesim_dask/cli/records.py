@@ -36,8 +36,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--min-records", type=int, default=3, metavar="N", help="records of a region, at least (3)")
     help_text = "how similar records must be, from above 0 to 1 (0.6)"
     parser.add_argument("--similarity", type=float, default=0.6, metavar="S", help=help_text)
-    help_text = "share of the page a region covers, at least (0.01)"
-    parser.add_argument("--min-coverage", type=float, default=0.01, metavar="C", help=help_text)
+    help_text = "share of the page a region covers, at least (0.003)"
+    parser.add_argument("--min-coverage", type=float, default=0.003, metavar="C", help=help_text)
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--json", action="store_true", help="all regions with the values of their records")
     help_text = "the records of a region (default the first) as CSV: a row each, a column for what varies"

@@ -102,10 +102,11 @@ def find_regions(
     subtrees = survey_subtrees(tags, depths, exact=similarity == 1, kinds=kinds)
     labels = label_siblings(tags, subtrees, similarity)
     runs = _Runs(*_find_runs(tags, labels, subtrees.ends, _HEADINGS, min_records, similarity < 1))
-    is_small = np.bincount(runs.record_regions, minlength=len(runs.region_heads)) < min_records
+    is_few = np.bincount(runs.record_regions, minlength=len(runs.region_heads)) < min_records
+    is_chance = is_few & ~_are_of_one_kind(runs, subtrees.kinds)
     keys, outer, lone_keys = _place_regions(
         tags, subtrees.parents, runs.region_parents, runs.region_patterns, runs.region_heads, runs.of_node,
-        runs.pattern_of_node, is_small,
+        runs.pattern_of_node, is_chance,
     )  # fmt: skip
     if similarity < 1:
         runs = _adopt_lone_records(tags, subtrees, runs, keys, lone_keys, similarity)
@@ -124,6 +125,13 @@ class _Runs:
     region_heads: Int64Array  # the first node of the first record
     of_node: Int64Array  # the region a child belongs to by its own label, or -1
     pattern_of_node: Int64Array  # the region a child belongs to by a pattern, or -1
+
+
+def _are_of_one_kind(runs: _Runs, kinds: Int64Array) -> NDArray[np.bool_]:
+    """Tell of which regions all records are of one kind."""
+    others = kinds[runs.starts] != kinds[runs.region_heads[runs.record_regions]]
+    is_one_kind: NDArray[np.bool_] = np.bincount(runs.record_regions[others], minlength=len(runs.region_heads)) == 0
+    return is_one_kind
 
 
 def _adopt_lone_records(
@@ -294,7 +302,7 @@ def _add_record(records: Int64Array, counts: Int64Array, region: int, start: int
 @kernel
 def _place_regions(
     tags: UInt16Array, parents: Int64Array, region_parents: Int64Array, region_patterns: Int64Array,
-    region_heads: Int64Array, of_node: Int64Array, pattern_of_node: Int64Array, is_small: NDArray[np.bool_],
+    region_heads: Int64Array, of_node: Int64Array, pattern_of_node: Int64Array, is_chance: NDArray[np.bool_],
 ) -> tuple[UInt64Array, Int64Array, UInt64Array]:  # fmt: skip
     """Give each region a key of its place: the same below the same path of tags in the records of one region.
 
@@ -310,8 +318,8 @@ def _place_regions(
     for node in range(n):
         tag = np.uint64(tags[node])
         own = of_node[node] if of_node[node] != _NONE else pattern_of_node[node]
-        # two of a kind in no other record are no region, so that what they hold is not to be joined
-        if own != _NONE and not (is_small[own] and outer[own] == _NONE):
+        # two alike by chance, in no other record, are no region, so that what they hold is not to be joined
+        if own != _NONE and not (is_chance[own] and outer[own] == _NONE):
             around[node] = own
             places[node] = mix64(keys[own] + tag)
         elif node > 0 and around[parents[node]] != _NONE:

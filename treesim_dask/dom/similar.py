@@ -279,22 +279,35 @@ def _label_siblings(
         n_recent = 0
         child = parent + 1
         while child < ends[parent]:
-            found = n_recent
+            n_left = 0  # labels the child is not alike; those it is alike become one
             for i in range(n_recent):
-                for other in (latest[i], labels[latest[i]]):
-                    if found == n_recent and _are_alike(
+                first = _first_of(labels, latest[i])
+                is_alike = False
+                for other in (latest[i], first):
+                    is_alike = is_alike or _are_alike(
                         other, child, tags, similarity, is_item, kinds,
                         ends, digests, is_first, branches, stems, sizes, counts,
-                    ):  # fmt: skip
-                        labels[child] = labels[other]
-                        found = i
-                if found < n_recent:
-                    break
-            if found == n_recent:
-                n_recent = min(n_recent + 1, N_RECENT)
-                found = n_recent - 1
-            for i in range(found, 0, -1):
+                    )  # fmt: skip
+                if is_alike:
+                    own = _first_of(labels, child)
+                    labels[max(own, first)] = min(own, first)
+                else:
+                    latest[n_left] = latest[i]
+                    n_left += 1
+            n_recent = min(n_left + 1, N_RECENT)
+            for i in range(n_recent - 1, 0, -1):
                 latest[i] = latest[i - 1]
             latest[0] = child
             child = ends[child]
+    for node in range(len(tags)):
+        labels[node] = labels[labels[node]]
     return labels
+
+
+@kernel
+def _first_of(labels: Int64Array, node: int) -> int:
+    """Return the first node of those joined to a node: each points at one before it, the first at itself."""
+    while labels[node] != node:
+        labels[node] = labels[labels[node]]
+        node = labels[node]
+    return node

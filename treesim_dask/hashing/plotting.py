@@ -29,7 +29,9 @@ def draw_s_curve(
     Parameters
     ----------
     measured
-        Mean similarity, share of candidates and number of pairs by bin, as `curve_points` gives them.
+        Mean similarity, share of candidates and number of pairs by bin, as `curve_points` gives them. The bars are one
+        standard error of as many pairs that have nothing to do with each other; the pairs of two templates meet or
+        miss together, so that points of real pages scatter more.
     label
         What the similarity is.
     axes

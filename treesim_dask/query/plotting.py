@@ -37,7 +37,10 @@ def draw_evaluation(result: Evaluation, config: IndexConfig, points: CurvePoints
     ranks = np.arange(1, result.k + 1)
     if result.precision_by_rank:
         answers.plot(ranks, result.precision_by_rank, "o-", markersize=4, label="precision against the labels")
-    answers.plot(ranks, result.recall_by_rank, "s-", markersize=4, label="recall of the exact search")
+    # hollow, so that both are seen where they are equal
+    answers.plot(
+        ranks, result.recall_by_rank, "s--", markersize=9, fillstyle="none", label="recall of the exact search"
+    )
     answers.set(ylim=(-0.02, 1.02), xlabel="first answers", ylabel="share")
     answers.set_title(f"{result.n_queries:,} queries, {result.metric}, {result.n_candidates:,.0f} candidates each")
     answers.legend(loc="lower left")

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from selectolax.lexbor import LexborHTMLParser
 
 from treesim_dask.crawl.charset import to_utf8
 from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.errors import PageError
+from treesim_dask.kernels import kernel
 from treesim_dask.types import Int32Array, Int64Array, UInt16Array
 
 _CLASS = re.compile(r"[^ \t\n\r\f]+")  # HTML separates class names by these alone
+_TEXT, _NO_ELEMENT = "-text", "-"  # lexbor's name of a text node, and how names begin of all that is no element
 _SILENT = frozenset({"noscript", "script", "style", "template", "title"})  # their text is not seen on the page
 
 
@@ -44,8 +46,6 @@ class Page:
         The spliced tree.
     texts
         The text of each element, that of spliced elements inside it included; empty for most.
-    lone_names
-        Ids (``#name``) and classes (``.name``) in lower case that one element of the page has.
     words, word_owners, word_places
         The pieces of text in document order; the element each belongs to; how many elements began before it.
     """
@@ -54,7 +54,7 @@ class Page:
     elements: list[Any]
     names: list[str]
     attributes: list[dict[str, str | None]]
-    classes: list[list[str]]
+    classes: Sequence[Sequence[str]]
     numbers: dict[int, int]
     parents: list[int]
     ends: list[int]
@@ -63,7 +63,6 @@ class Page:
     tags: UInt16Array
     depths: Int32Array
     texts: list[str]
-    lone_names: frozenset[str]
     words: list[str]
     word_owners: list[int]
     word_places: list[int]
@@ -82,34 +81,38 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
     if parser.root is None:
         raise PageError("the page holds no HTML element; give a page with content")
     elements: list[Any] = []
+    names: list[str] = []
     parents: list[int] = []
-    owners: list[int] = []  # the element, itself or above, that stays in the spliced tree
     words: list[str] = []
-    word_owners: list[int] = []
+    word_parents: list[int] = []
     word_places: list[int] = []
     numbers: dict[int, int] = {}
-    spliced = frozenset(spliced_tags)
-    for node in parser.root.traverse(include_text=True):
-        parent = numbers.get(node.parent.mem_id, -1) if node.parent is not None else -1
-        if node.is_element_node:
-            number = numbers[node.mem_id] = len(elements)
+    nodes: Iterable[Any] = parser.root.traverse(include_text=True)
+    for node in nodes:
+        name = node.tag
+        parent = numbers.get(node.parent.mem_id, -1)
+        if name == _TEXT:
+            if parent >= 0 and names[parent] not in _SILENT:
+                words.append(node.text_content or "")
+                word_parents.append(parent)
+                word_places.append(len(elements))
+        elif name[:1] != _NO_ELEMENT:
+            numbers[node.mem_id] = len(elements)
             elements.append(node)
+            names.append(name)
             parents.append(parent)
-            owners.append(number if node.tag not in spliced or parent < 0 else owners[parent])
-        elif node.is_text_node and parent >= 0 and elements[parent].tag not in _SILENT:
-            words.append(node.text_content or "")
-            word_owners.append(owners[parent])
-            word_places.append(len(elements))
-    names = [element.tag for element in elements]
     attributes = [element.attributes for element in elements]
-    classes = [_CLASS.findall(found.get("class") or "") for found in attributes]
-    kept = np.array([number for number, owner in enumerate(owners) if owner == number], np.int64)
-    tags = np.array([tag_id(names[number]) for number in kept], np.uint16)
+    classes = [_CLASS.findall(found["class"] or "") if "class" in found else () for found in attributes]
+    spliced = frozenset(spliced_tags)
+    links = _link_elements(np.array(parents, np.int64), np.array([name in spliced for name in names]))
+    owners, ends, positions, depths = links
+    kept = np.flatnonzero(owners == np.arange(len(owners)))
+    ids = {name: tag_id(name) for name in set(names)}
+    tags = np.array([ids[name] for name in names], np.uint16)[kept]
+    word_owners = owners[word_parents].tolist() if word_parents else []
     return Page(
-        parser, elements, names, attributes, classes, numbers,
-        parents, _subtree_ends(parents), _positions(parents), kept, tags, _spliced_depths(parents, owners)[kept],
-        _join_words(len(elements), words, word_owners), _lone_names(attributes, classes),
-        words, word_owners, word_places,
+        parser, elements, names, attributes, classes, numbers, parents, ends.tolist(), positions.tolist(),
+        kept, tags, depths[kept], _join_words(len(elements), words, word_owners), words, word_owners, word_places,
     )  # fmt: skip
 
 
@@ -137,43 +140,36 @@ def text_of(page: Page, start: int, end: int) -> str:
     return " ".join(" ".join(inside).split())
 
 
-def _lone_names(attributes: list[dict[str, str | None]], classes: list[list[str]]) -> frozenset[str]:
-    counts: Counter[str] = Counter()
-    for found, names in zip(attributes, classes, strict=True):
-        if names:
-            counts.update({f".{name.lower()}" for name in names})
-        if found.get("id"):
-            counts[f"#{str(found['id']).lower()}"] += 1
-    return frozenset(name for name, count in counts.items() if count == 1)
-
-
 def _join_words(n_elements: int, words: list[str], owners: list[int]) -> list[str]:
-    pieces: list[list[str]] = [[] for _ in range(n_elements)]
+    pieces: dict[int, list[str]] = {}
     for word, owner in zip(words, owners, strict=True):
-        pieces[owner].append(word)
-    return [" ".join("".join(parts).split()) for parts in pieces]
+        pieces.setdefault(owner, []).append(word)
+    texts = [""] * n_elements
+    for owner, parts in pieces.items():
+        texts[owner] = " ".join("".join(parts).split())
+    return texts
 
 
-def _spliced_depths(parents: list[int], owners: list[int]) -> Int32Array:
-    """Return the depth of each element in the tree of those that stay."""
-    depths = np.zeros(len(parents), np.int32)
-    for number, parent in enumerate(parents):
+@kernel
+def _link_elements(
+    parents: Int64Array, is_spliced: NDArray[np.bool_]
+) -> tuple[Int64Array, Int64Array, Int64Array, Int32Array]:
+    """Return for each element which one stays in its place, where it ends, its position, and its depth when spliced."""
+    n = len(parents)
+    owners = np.arange(n)
+    ends = np.arange(1, n + 1)
+    positions = np.ones(n, np.int64)
+    depths = np.zeros(n, np.int32)
+    n_children = np.zeros(n, np.int64)
+    for element in range(n):
+        parent = parents[element]
         if parent >= 0:
-            depths[number] = depths[parent] + (owners[number] == number)
-    return depths
-
-
-def _subtree_ends(parents: list[int]) -> list[int]:
-    ends = list(range(1, len(parents) + 1))
-    for number in range(len(parents) - 1, 0, -1):
-        ends[parents[number]] = max(ends[parents[number]], ends[number])
-    return ends
-
-
-def _positions(parents: list[int]) -> list[int]:
-    n_children = [0] * (len(parents) + 1)  # the last entry counts the root
-    positions = []
-    for parent in parents:
-        n_children[parent] += 1
-        positions.append(n_children[parent])
-    return positions
+            n_children[parent] += 1
+            positions[element] = n_children[parent]
+            if is_spliced[element]:
+                owners[element] = owners[parent]
+            depths[element] = depths[parent] + (owners[element] == element)
+    for element in range(n - 1, 0, -1):
+        if parents[element] >= 0:
+            ends[parents[element]] = max(ends[parents[element]], ends[element])
+    return owners, ends, positions, depths

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treesim_dask.config import DEFAULT_SPLICED_TAGS
 from treesim_dask.dom.records import RecordRegions, find_regions
 from treesim_dask.dom.vocabulary import tag_id
-from treesim_dask.records.fields import record_fields
+from treesim_dask.kernels import kernel
+from treesim_dask.records.fields import FieldReader
 from treesim_dask.records.page import Page, read_page, text_of, to_markup
+from treesim_dask.records.paths import Paths
+from treesim_dask.records.ranking import in_menu, put_parts_behind, worth
 from treesim_dask.records.selectors import select_exactly
-from treesim_dask.records.walk import Walk
-from treesim_dask.types import Int64Array, offsets_of
+from treesim_dask.types import FloatArray, Int64Array, offsets_of
 
 SAMPLE_LENGTH = 80
-Spans = tuple[tuple[int, int], ...]
+_DIGIT = re.compile(r"\d")
 _CELL_TAGS = (tag_id("td"), tag_id("th"))
 _MIN_CELL_SIZE = 3  # elements: a cell with an image and a caption is an item of a grid, not a field of a row
 
@@ -64,10 +70,10 @@ def find_records(
     *,
     min_records: int = 3,
     similarity: float = 0.6,
-    min_coverage: float = 0.01,
+    min_coverage: float = 0.003,
     spliced_tags: Sequence[str] = DEFAULT_SPLICED_TAGS,
 ) -> list[RecordRegion]:
-    """Find the repeated records of a page, the regions that cover most of it first.
+    """Find the repeated records of a page, the regions most worth a look first (see `worth`).
 
     Parameters
     ----------
@@ -94,79 +100,107 @@ def find_records(
     found = find_regions(
         page.tags, page.depths, min_records=min_records, similarity=similarity, kinds=_class_numbers(page)
     )
-    body = int(np.argmax(page.tags == tag_id("body")))
-    letters = offsets_of(np.array([len(text) for text in page.texts], np.int64))
-    spans = {i: _element_spans(page, found, i) for i in range(len(found)) if _is_worth_a_look(page, found, i, body)}
-    coverage = {i: max(found.n_covered[i] / len(page.tags), _text_share(letters, spans[i])) for i in spans}
-    fields = {i: record_fields(page, spans[i]) for i in spans if coverage[i] >= min_coverage}
-    walk = Walk(page)
-    chosen = sorted((i for i in fields if fields[i]), key=lambda i: -coverage[i])
+    element_ends = np.array(page.ends, np.int64)
+    spans = _to_elements(found.starts, found.ends, page.kept, element_ends)
+    coverage, text_share = _measure(page, found, spans)
+    n_siblings = np.maximum.reduceat(_count_siblings(spans, element_ends), found.indptr[:-1])
+    records = [spans[start:end] for start, end in itertools.pairwise(found.indptr)]
+    looked_at = np.flatnonzero(_are_worth_a_look(page, found) & (coverage >= min_coverage)).tolist()
+    reader, paths = FieldReader(page), Paths(page)
+    fields = {i: reader.read(records[i]) for i in looked_at}
+    share_filled = np.zeros(len(found))
+    share_filled[looked_at] = [fields[i].share_filled for i in looked_at]
+    is_prose = page.tags[found.starts[found.indptr[:-1]]] == tag_id("p")
+    n_records = np.diff(found.indptr)
+    worths = worth(coverage, n_records, found.n_covered, n_siblings, text_share, share_filled, is_prose)
+    worths = put_parts_behind(worths, found.outer, share_filled)
+    chosen = sorted((i for i in looked_at if fields[i].columns), key=lambda i: -worths[i])
+    outer = _places_of_outer(found, chosen)
     return [
         RecordRegion(
-            n_records=len(spans[i]),
-            **_select(page, spans[i], walk),
+            n_records=len(records[i]),
+            **_describe(page, records[i], paths),
             coverage=float(coverage[i]),
-            n_siblings=_most_siblings(page, spans[i]),
-            sample=next((text for text in (text_of(page, *span) for span in spans[i]) if text), "")[:SAMPLE_LENGTH],
-            spans=spans[i],
-            outer=_place_of_outer(found, i, chosen),
-            fields=fields[i],
+            n_siblings=int(n_siblings[i]),
+            outer=outer[i],
+            fields=fields[i].columns,
         )
         for i in chosen
     ]
 
 
+def _describe(page: Page, spans: Int64Array, paths: Paths) -> dict[str, Any]:
+    """Return where some records are, how they are selected, and the beginning of their text."""
+    pairs = tuple((start, end) for start, end in spans.tolist())
+    selector = select_exactly(page, [start for start, _ in pairs], paths)
+    sample = next((text for text in (text_of(page, *span) for span in pairs) if text), "")[:SAMPLE_LENGTH]
+    return {"css": selector.css(), "xpath": selector.xpath(), "sample": sample, "spans": pairs}
+
+
 def _class_numbers(page: Page) -> Int64Array:
     """Number the nodes of the spliced tree by the first class that is no name of a single element, 0 for none."""
-    numbers: dict[str, int] = {"": 0}
-    kinds = np.zeros(len(page.kept), np.int64)
-    for node, element in enumerate(page.kept.tolist()):
-        name = next((name for name in page.classes[element] if not any(character.isdigit() for character in name)), "")
-        kinds[node] = numbers.setdefault(name, len(numbers))
-    return kinds
+    numbers: dict[str, int] = {}
+    n_kinds = 1
+    kinds = np.zeros(len(page.names), np.int64)
+    for element, classes in enumerate(page.classes):
+        for name in classes:
+            if name not in numbers:
+                is_common = _DIGIT.search(name) is None
+                numbers[name] = n_kinds if is_common else 0
+                n_kinds += is_common
+            if numbers[name]:
+                kinds[element] = numbers[name]
+                break
+    return kinds[page.kept]
 
 
-def _is_worth_a_look(page: Page, found: RecordRegions, number: int, body: int) -> bool:
+def _are_worth_a_look(page: Page, found: RecordRegions) -> NDArray[np.bool_]:
     """Leave out what stands before the body, and the cells of a table whose rows are records."""
-    first, last = found.indptr[number], found.indptr[number + 1]
-    if found.starts[first] < body:
-        return False
-    is_cell = page.tags[found.starts[first]] in _CELL_TAGS
-    is_small = found.n_covered[number] < _MIN_CELL_SIZE * (last - first)
-    return not (found.outer[number] >= 0 and is_cell and is_small)
+    heads = found.starts[found.indptr[:-1]]
+    are_cells = np.isin(page.tags[heads], _CELL_TAGS) & (found.outer >= 0)
+    are_small = found.n_covered < _MIN_CELL_SIZE * np.diff(found.indptr)
+    return (heads >= np.argmax(page.tags == tag_id("body"))) & ~(are_cells & are_small)
 
 
-def _element_spans(page: Page, found: RecordRegions, number: int) -> Spans:
-    """Turn the node ranges of a region into ranges of the page's elements."""
-    spans = []
-    for i in range(found.indptr[number], found.indptr[number + 1]):
-        start, end = found.starts[i], found.ends[i]
-        tops = np.flatnonzero(page.depths[start:end] == page.depths[start]) + start
-        spans.append((int(page.kept[start]), page.ends[page.kept[tops[-1]]]))
-    return tuple(spans)
-
-
-def _text_share(letters: Int64Array, spans: Spans) -> float:
-    """Return the share of the page's letters in the records; `letters` are offsets of the elements' own texts."""
-    bounds = np.array(spans)
-    return float((letters[bounds[:, 1]] - letters[bounds[:, 0]]).sum() / max(1, letters[-1]))
-
-
-def _place_of_outer(found: RecordRegions, number: int, chosen: list[int]) -> int | None:
-    """Return the place among the chosen of the innermost region around this one."""
-    outer = int(found.outer[number])
-    while outer >= 0 and outer not in chosen:
-        outer = int(found.outer[outer])
-    return chosen.index(outer) if outer >= 0 else None
-
-
-def _select(page: Page, spans: Spans, walk: Walk) -> dict[str, str]:
-    selector = select_exactly(page, [start for start, _ in spans], walk)
-    return {"css": selector.css(), "xpath": selector.xpath()}
-
-
-def _most_siblings(page: Page, spans: Spans) -> int:
-    """Return how many elements of a record stand side by side, at most."""
-    return max(
-        sum(page.parents[element] == page.parents[start] for element in range(start, end)) for start, end in spans
+def _measure(page: Page, found: RecordRegions, spans: Int64Array) -> tuple[FloatArray, FloatArray]:
+    """Return for each region its coverage and the share of its text outside links and the like."""
+    lengths = np.array([len(text) for text in page.texts], np.int64)
+    letters, in_menus = (
+        np.add.reduceat(counts[spans[:, 1]] - counts[spans[:, 0]], found.indptr[:-1])
+        for counts in (offsets_of(lengths), offsets_of(np.where(in_menu(page), lengths, 0)))
     )
+    coverage = np.maximum(found.n_covered / len(page.tags), letters / max(1, lengths.sum()))
+    return coverage, (letters - in_menus) / np.maximum(1, letters)
+
+
+@kernel
+def _to_elements(starts: Int64Array, ends: Int64Array, kept: Int64Array, element_ends: Int64Array) -> Int64Array:
+    spans = np.empty((len(starts), 2), np.int64)
+    for i in range(len(starts)):
+        spans[i, 0] = kept[starts[i]]
+        spans[i, 1] = element_ends[kept[starts[i] : ends[i]]].max()
+    return spans
+
+
+def _places_of_outer(found: RecordRegions, chosen: list[int]) -> dict[int, int | None]:
+    """Return for each chosen region the place among the chosen of the innermost one around it."""
+    places = {number: place for place, number in enumerate(chosen)}
+    outer = {}
+    for number in chosen:
+        around = int(found.outer[number])
+        while around >= 0 and around not in places:
+            around = int(found.outer[around])
+        outer[number] = places.get(around)
+    return outer
+
+
+@kernel
+def _count_siblings(spans: Int64Array, element_ends: Int64Array) -> Int64Array:
+    """Return how many elements of each record stand side by side."""
+    n_siblings = np.zeros(len(spans), np.int64)
+    for i in range(len(spans)):
+        element = spans[i, 0]
+        while element < spans[i, 1]:
+            n_siblings[i] += 1
+            element = element_ends[element]
+    return n_siblings

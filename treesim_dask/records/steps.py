@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SAFE_NAME = re.compile(r"-?[A-Za-z_][A-Za-z0-9_-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One element of a path from parent to child: its tag, and whatever more it must have.
 
     ``first`` and ``last`` bound its position among its siblings, counted from 1. Elements of SVG and MathML have
@@ -45,6 +44,8 @@ class Step:
 
 def _escape_css(name: str) -> str:
     """Escape a name as CSS asks: punctuation by a backslash, a leading digit and all that is no letter by its code."""
+    if SAFE_NAME.fullmatch(name):
+        return name
     name = re.sub(r"[^\w-]", lambda found: _escape_character(found[0]), name)
     return re.sub(r"^(-?)(\d)|^-$", lambda found: f"{found[1] or ''}\\{ord(found[2] or '-'):x} ", name)
 
