@@ -71,7 +71,7 @@ class SourceFailure:
 
 
 Outcome = SegmentSummary | SourceFailure
-TimedOutcome = tuple[Outcome, float]  # with the seconds of work it took
+TimedOutcome = tuple[Outcome, float]  # with the seconds a worker was busy with it
 _IndexPartition = Callable[[Iterable[Source]], list[TimedOutcome]]
 
 
@@ -123,7 +123,7 @@ def build_segments(
     max_connections: int | None = None,
     on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None,
 ) -> Iterator[TimedOutcome]:
-    """Index the sources on a cluster and yield the outcome of each, and its seconds of work, as it finishes.
+    """Index the sources on a cluster; yield the outcome of each, and the seconds it kept a worker busy, as it finishes.
 
     A source that cannot be read, or that killed its workers, is an outcome; a full disk ends the build. A crawl has
     100,000 files and a scheduler takes 20 kB for each: they are started in waves, the next before the last runs dry.
@@ -199,8 +199,8 @@ def _index_partition(
 
 
 def _index_timed(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> TimedOutcome:
-    started = time.process_time()
-    return _index_or_fail(source, job, on_pages), time.process_time() - started
+    started = time.perf_counter()
+    return _index_or_fail(source, job, on_pages), time.perf_counter() - started
 
 
 def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> Outcome:

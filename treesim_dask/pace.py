@@ -1,0 +1,125 @@
+"""How fast workers are on this machine: timed on samples, as the build runs them.
+
+The samples go through local workers that are started as those of a build are, once through one alone and once through
+all at the same time: cores share caches and memory, so that two workers do less than twice the work of one.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from treesim_dask.clients import open_client
+from treesim_dask.config import PageFilter
+from treesim_dask.dataflow import BuildJob, index_source
+from treesim_dask.index.segment import SegmentSummary
+from treesim_dask.types import Source
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+EMPTY = Source("nothing#html-0-of-1", "html", (), 0)
+_N_EMPTY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast workers are while `n_workers` of them work on one machine. All times are wall-clock seconds.
+
+    It takes ``open_seconds`` to start them and to end them, and ``first_seconds`` until each has loaded its code and
+    indexed a page; then a source takes ``segment_seconds`` whatever it holds, and ``byte_seconds`` for each byte of it.
+    """
+
+    n_workers: int
+    open_seconds: float
+    first_seconds: float
+    segment_seconds: float
+    byte_seconds: float
+
+    def toward(self, other: Pace, n_workers: int) -> Pace:
+        """Return the pace of a number of workers between this and another pace; beyond them, that of the nearer one.
+
+        Examples
+        --------
+        >>> Pace(1, 1.0, 1.0, 0.0, 2.0).toward(Pace(5, 3.0, 1.0, 0.0, 4.0), 3)
+        Pace(n_workers=3, open_seconds=2.0, first_seconds=1.0, segment_seconds=0.0, byte_seconds=3.0)
+        """
+        distance = max(other.n_workers - self.n_workers, 1)
+        share = min(max(n_workers - self.n_workers, 0) / distance, 1.0)
+
+        def between(name: str) -> float:
+            return float((1 - share) * getattr(self, name) + share * getattr(other, name))
+
+        names = ("open_seconds", "first_seconds", "segment_seconds", "byte_seconds")
+        return Pace(n_workers, *(between(name) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One source indexed on a worker: its segment, the seconds it took, and the peak memory of the worker then."""
+
+    source: Source
+    segment: SegmentSummary
+    seconds: float
+    peak_bytes: int
+
+    @property
+    def byte_seconds(self) -> float:
+        """Seconds for each byte of the source, all included."""
+        return self.seconds / max(self.source.size or 0, 1)
+
+
+def try_samples(n_workers: int, samples: Sequence[Source], job: BuildJob) -> tuple[Pace, list[Timing]]:
+    """Let each of `n_workers` local workers index all samples, all workers at the same time.
+
+    The timings of the first worker, which takes the samples in order, come first.
+    """
+    started = time.perf_counter()
+    with open_client(workers=n_workers) as client, tempfile.TemporaryDirectory() as folder:
+        opened = time.perf_counter()
+        _run_on_each(client, [[write_first_page(Path(folder), job.page_filter)]] * n_workers, job)
+        ready = time.perf_counter()
+        # each begins elsewhere, lest all parse and then all write in the same moment
+        turns = [[*samples[n % len(samples) :], *samples[: n % len(samples)]] for n in range(n_workers)]
+        timings = _run_on_each(client, turns, job)
+        empty = _run_on_each(client, [[EMPTY] * _N_EMPTY] * n_workers, job)
+        done = time.perf_counter()
+    open_seconds = opened - started + time.perf_counter() - done
+    segment_seconds = statistics.median(timing.seconds for timing in empty)
+    work_seconds = sum(max(0.0, timing.seconds - segment_seconds) for timing in timings)
+    byte_seconds = work_seconds / max(sum(timing.source.size or 0 for timing in timings), 1)
+    return Pace(n_workers, open_seconds, ready - opened, segment_seconds, byte_seconds), timings
+
+
+def write_first_page(folder: Path, page_filter: PageFilter) -> Source:
+    """Write a small page: to index it loads everything that a worker needs."""
+    page = b"<!doctype html><title>a</title><main><p>b<p>c</main>" + b" " * page_filter.min_bytes
+    path = folder / "first.html"
+    path.write_bytes(page)
+    return Source(f"{path}#html-0-of-1", "html", (str(path),), len(page))
+
+
+def _run_on_each(client: Client, turns: Sequence[Sequence[Source]], job: BuildJob) -> list[Timing]:
+    """Give each worker its sources, and an index of its own to write to."""
+    futures = [
+        client.submit(_time_sources, turn, replace(job, index_url=f"{job.index_url}-{n}"), workers=[worker], pure=False)
+        for n, (turn, worker) in enumerate(zip(turns, client.nthreads(), strict=True))
+    ]
+    return [timing for timings in client.gather(futures) for timing in timings]
+
+
+def _time_sources(sources: Sequence[Source], job: BuildJob) -> list[Timing]:
+    return [_time_source(source, job) for source in sources]
+
+
+def _time_source(source: Source, job: BuildJob) -> Timing:
+    started = time.perf_counter()
+    segment = index_source(source, job)
+    seconds = time.perf_counter() - started
+    return Timing(source, segment, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
