@@ -16,11 +16,11 @@ from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segmen
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, IndexFormatError, SourceError, StorageError
 from treesim_dask.hashing.family import make_family
-from treesim_dask.index.catalog import CATALOG, forget_segments, read_catalog, write_catalog
+from treesim_dask.index.catalog import CATALOG, forget_segments
 from treesim_dask.index.deletion import delete_sources
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
-from treesim_dask.index.segment import SEGMENTS, Segment, SegmentSummary, list_segments, segment_id_of
+from treesim_dask.index.segment import SEGMENTS, SegmentSummary, gather_catalog, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
 from treesim_dask.inputs import resolve_inputs
 from treesim_dask.types import Source
@@ -352,18 +352,11 @@ def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -
 
 
 def _update_catalog(store: Store, written: set[str]) -> None:
-    """Gather what the segments say of themselves, for those who open the index next."""
-    segments = {segment.segment_id: segment for segment in list_segments(store)}
-    if missing := written - segments.keys():
+    if missing := written - gather_catalog(store, written):
         raise StorageError(
             f"{len(missing)} finished segments are not in {store.url}: the workers write to another place; "
             "give an index location that all machines share"
         )
-    # others may have put an older summary of ours into the catalog meanwhile: ask our segments themselves
-    fresh = {name: Segment(store, name).summary for name in written}
-    summaries = {name: fresh.get(name, segment.summary).to_dict() for name, segment in segments.items()}
-    if summaries != read_catalog(store):
-        write_catalog(store, summaries)
 
 
 def _refuse_total_failure(report: BuildReport) -> None:

@@ -171,6 +171,8 @@ def make_plan(
     sample_files: int = 3,
     sample_bytes: int = 4 * 2**20,
     limit: int | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
     storage_options: Mapping[str, Any] | None = None,
     crawl_base_url: str = DEFAULT_CRAWL_BASE_URL,
 ) -> Plan:
@@ -178,7 +180,7 @@ def make_plan(
 
     Parameters
     ----------
-    inputs, limit, storage_options, crawl_base_url
+    inputs, limit, sample, sample_seed, storage_options, crawl_base_url
         As for `treesim_dask.build`.
     config, page_filter, vectors
         As the index will be built.
@@ -195,6 +197,8 @@ def make_plan(
     found = resolve_inputs(
         [inputs] if isinstance(inputs, str) else inputs,
         limit=limit,
+        sample=sample,
+        seed=sample_seed,
         storage_options=storage_options,
         crawl_base_url=crawl_base_url,
     )

@@ -14,9 +14,9 @@ from treesim_dask.cli.options import (
     add_cluster_options,
     add_command,
     add_index_options,
+    add_input_options,
     add_quiet,
     add_scheduler_options,
-    add_storage_option,
     read_options,
 )
 from treesim_dask.cli.parameters import add_index_parameters, add_page_filter, given_page_filter, given_parameters
@@ -50,12 +50,8 @@ def add_parser(commands: Any) -> None:
         "extracts of a crawl's index (.cdxj, .parquet)",
     )
     add_index_options(parser)
-    add_storage_option(parser)
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N input files")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N input files, chosen at random")
-    parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="another random choice (default 0)")
+    add_input_options(parser)
     parser.add_argument("--strict", action="store_true", help="a damaged WARC record makes its file fail")
-    parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
     add_index_parameters(parser)
     add_page_filter(parser)
     group = add_scheduler_options(parser)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treesim_dask.cli.display import format_bytes, format_seconds
-from treesim_dask.cli.options import PROGRAM, add_command, add_storage_option, read_options
+from treesim_dask.cli.options import PROGRAM, add_command, add_input_options, read_options
 from treesim_dask.cli.parameters import add_index_parameters, add_page_filter, given_page_filter, given_parameters
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
@@ -32,9 +32,7 @@ def add_parser(commands: Any) -> None:
     summary = "look at a little of the input and predict pages, bytes, time, memory and jobs of a build"
     parser = add_command(commands, "plan", run, summary, _EXAMPLES)
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="as for build")
-    add_storage_option(parser)
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N input files")
-    parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
+    add_input_options(parser)
     parser.add_argument("--sample-files", type=int, default=3, metavar="N", help="look at N files (default 3)")
     help_text = "and at N MiB of each (default 4)"
     parser.add_argument("--sample-mib", type=float, default=4.0, metavar="N", help=help_text)
@@ -62,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         sample_files=args.sample_files,
         sample_bytes=round(args.sample_mib * 2**20),
         limit=args.limit,
+        sample=args.sample,
+        sample_seed=args.sample_seed,
         storage_options=read_options(args.storage_option),
         crawl_base_url=args.crawl_base_url or DEFAULT_CRAWL_BASE_URL,
     )
