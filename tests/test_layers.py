@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "treesim_dask"
 # A layer may import from itself and from every layer before it; parts of one layer that stand beside each other
 # (crawl, dom, hashing, index) may not import each other.
 LAYERS = [
-    {"errors", "types", "config", "kernels", "mixing", "allocator"},
+    {"errors", "types", "config", "kernels", "mixing", "allocator", "clock"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query", "records"},
     {"dataflow", "clients", "jobs", "progress", "inputs"},

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from services.crawl_server import run_crawl_server
 from treesim_dask.api import open_index
 from treesim_dask.builder import build
 from treesim_dask.cli import main
+from treesim_dask.clock import work_clock
 from treesim_dask.demo.crawl import write_demo_crawl
 from treesim_dask.errors import ConfigError
 from treesim_dask.pace import Pace
@@ -81,11 +83,21 @@ def test_build_reports_prediction_beside_fact(crawl, tmp_path, capsys):
         assert f"\n{name} " in text
     assert main(["build", str(crawl), "--shard", "1/1", "--index", str(tmp_path / "index"), "--plan", saved]) == 0
     text = capsys.readouterr().out
-    for name in ("pages", "index", "work", "time"):
+    for name in ("pages", "index", "core-hours", "time"):
         assert re.search(rf"^planned {name} .* in fact .* \([+-]\d+\.\d%\)$", text, re.MULTILINE)
     arguments = ["--shard", "1/1", "--index", str(tmp_path / "other"), "--plan", saved, "--json"]
     assert main(["build", str(crawl), *arguments]) == 0
     assert json.loads(capsys.readouterr().out)["planned"]["pages"] == json.loads(Path(saved).read_text())["pages"]
+
+
+def test_part_of_what_was_planned_is_not_compared(crawl, tmp_path, capsys):
+    saved = str(tmp_path / "plan.json")
+    assert main(["plan", str(crawl), "--save", saved, "--sample-mib", "0.05", "--workers", "1"]) == 0
+    arguments = ["--shard", "1/2", "--index", str(tmp_path / "index"), "--plan", saved]
+    assert main(["build", str(crawl), *arguments]) == 0
+    captured = capsys.readouterr()
+    assert "planned" not in captured.out
+    assert "not compared: the plan is for 6 files, this run indexed 3" in captured.err
 
 
 def test_saved_plan_is_read_back(crawl):
@@ -117,6 +129,13 @@ def test_index_parameters_and_page_filter_are_those_of_the_build(crawl, tmp_path
     assert planned["pages"]["value"] == pytest.approx(done["n_pages"])
     assert planned["index_bytes"]["value"] == pytest.approx(done["n_index_bytes"], rel=0.01)
     assert planned["seconds"].keys() == {"1"}
+
+
+def test_work_clock_never_runs_ahead_of_the_wall():
+    wall, work = time.perf_counter(), work_clock()
+    sum(range(10**6))
+    work, wall = work_clock() - work, time.perf_counter() - wall
+    assert work <= wall
 
 
 def pace(n_workers, byte_seconds):

@@ -36,7 +36,7 @@ class BuildReport:
     ``n_sources`` were asked for, ``n_already_indexed`` of them needed nothing; ``n_done`` are finished in this run,
     ``failures`` gave no segment and ``empty`` no page. Counts are of this run. Times are wall-clock seconds:
     ``start_seconds`` until the workers are there, ``seconds`` from then on; ``core_seconds`` is how long the workers
-    were busy, all together.
+    were busy, all together, without what they waited for processors that others used.
     """
 
     n_sources: int = 0

@@ -6,7 +6,6 @@ travels back. A query filters and reranks each segment where the data is, and me
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import pandas
 from distributed import Semaphore, as_completed
 
 from treesim_dask.allocator import keep_freed_memory
+from treesim_dask.clock import work_clock
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.pages import read_pages
 from treesim_dask.crawl.reasons import DAMAGE_REASONS
@@ -187,8 +187,8 @@ def _index_warc(job: BuildJob, connections: AbstractContextManager[Any] | None, 
 
 
 def _index_timed(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> TimedOutcome:
-    started = time.perf_counter()
-    return _index_or_fail(source, job, on_pages), time.perf_counter() - started
+    started = work_clock()
+    return _index_or_fail(source, job, on_pages), work_clock() - started
 
 
 def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> Outcome:

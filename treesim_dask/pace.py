@@ -1,7 +1,8 @@
 """How fast workers are on this machine: timed on samples, as the build runs them.
 
 The samples go through local workers that are started as those of a build are, once through one alone and once through
-all at the same time: cores share caches and memory, so that two workers do less than twice the work of one.
+all at the same time: cores share caches and memory, so that two workers do less than twice the work of one. What
+others do on the machine meanwhile is left out as far as that can be told (`treesim_dask.clock`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from treesim_dask.clients import open_client
+from treesim_dask.clock import work_clock
 from treesim_dask.config import PageFilter
 from treesim_dask.dataflow import BuildJob, index_source
 from treesim_dask.index.segment import SegmentSummary
@@ -30,7 +32,7 @@ _N_EMPTY = 3
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast workers are while `n_workers` of them work on one machine. All times are wall-clock seconds.
+    """How fast workers are while `n_workers` of them work on one machine that is otherwise free. Times are in seconds.
 
     It takes ``open_seconds`` to start them and to end them, and ``first_seconds`` until each has loaded its code and
     indexed a page; then a source takes ``segment_seconds`` whatever it holds, and ``byte_seconds`` for each byte of it.
@@ -119,7 +121,7 @@ def _time_sources(sources: Sequence[Source], job: BuildJob) -> list[Timing]:
 
 
 def _time_source(source: Source, job: BuildJob) -> Timing:
-    started = time.perf_counter()
+    started = work_clock()
     segment = index_source(source, job)
-    seconds = time.perf_counter() - started
+    seconds = work_clock() - started
     return Timing(source, segment, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

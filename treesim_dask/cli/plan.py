@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -129,7 +130,11 @@ def read_plan(path: str) -> Plan:
 
 
 def compare_plan(plan: Plan, report: BuildReport, n_workers: int) -> dict[str, tuple[Estimate, float]]:
-    """Return each figure as it was predicted and as it came out."""
+    """Return each figure as it was predicted and as it came out; none where the build was not of what was planned."""
+    if report.n_done != plan.n_sources:
+        note = f"not compared: the plan is for {plan.n_sources:,} files, this run indexed {report.n_done:,}"
+        print(note, file=sys.stderr)
+        return {}
     return {
         "pages": (plan.pages, report.n_pages),
         "index_bytes": (plan.index_bytes, report.n_index_bytes),
@@ -142,7 +147,7 @@ def print_comparison(compared: dict[str, tuple[Estimate, float]]) -> None:
     """Print what was predicted beside what came of it."""
     for figure, (estimate, fact) in compared.items():
         name, write = _FIGURES[figure]
-        print(f"planned {name:<6} {_range(estimate, write)}, in fact {write(fact)} ({estimate.compare(fact):+.1%})")
+        print(f"planned {name:<10} {_range(estimate, write)}, in fact {write(fact)} ({estimate.compare(fact):+.1%})")
 
 
 def _range(estimate: Estimate, write: Any) -> str:
@@ -154,7 +159,8 @@ def _count(number: float) -> str:
 
 
 def _core_hours(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f}" if seconds >= 3600 else f"{seconds / 3600:.3f}"
+    hours = seconds / 3600
+    return f"{hours:,.1f}" if hours >= 1 else f"{hours:.2g}"
 
 
 def _few_seconds(seconds: float) -> str:
@@ -165,6 +171,6 @@ def _few_seconds(seconds: float) -> str:
 _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "pages": ("pages", _count),
     "index_bytes": ("index", format_bytes),
-    "core_seconds": ("work", lambda seconds: f"{_core_hours(seconds)} core-hours"),
+    "core_seconds": ("core-hours", _core_hours),
     "seconds": ("time", _few_seconds),
 }
