@@ -43,7 +43,8 @@ def size_of(crawl):
 def test_plan_from_a_third_of_the_input_is_near_the_build(crawl, built):
     plan = make_plan(str(crawl), sample_bytes=size_of(crawl) // 9, workers=2)
     assert plan.n_sources == 6
-    assert plan.n_sampled_bytes == pytest.approx(size_of(crawl) / 3, rel=0.01)
+    # three quarters of what is read are used: the last quarter of a piece holds the end of its last WARC record
+    assert 0.7 * size_of(crawl) / 3 <= plan.n_sampled_bytes <= size_of(crawl) / 3
     assert plan.pages.value == pytest.approx(built.n_pages, rel=0.15)
     assert plan.index_bytes.value == pytest.approx(built.n_index_bytes, rel=0.15)
     assert plan.pages.low < built.n_pages < plan.pages.high
@@ -96,7 +97,7 @@ def test_part_of_what_was_planned_is_not_compared(crawl, tmp_path, capsys):
     arguments = ["--shard", "1/2", "--index", str(tmp_path / "index"), "--plan", saved]
     assert main(["build", str(crawl), *arguments]) == 0
     captured = capsys.readouterr()
-    assert "planned" not in captured.out
+    assert "\nplanned" not in captured.out
     assert "not compared: the plan is for 6 files, this run indexed 3" in captured.err
 
 

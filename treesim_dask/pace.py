@@ -26,16 +26,15 @@ from treesim_dask.types import Source
 if TYPE_CHECKING:
     from distributed import Client
 
-EMPTY = Source("nothing#html-0-of-1", "html", (), 0)
-_N_EMPTY = 3
+_N_LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How fast workers are while `n_workers` of them work on one machine that is otherwise free. Times are in seconds.
 
-    It takes ``open_seconds`` to start them and to end them, and ``first_seconds`` until each has loaded its code and
-    indexed a page; then a source takes ``segment_seconds`` whatever it holds, and ``byte_seconds`` for each byte of it.
+    It takes ``open_seconds`` to start them, to load their code and to end them, and ``first_seconds`` until each has
+    indexed a first page; then a source takes ``segment_seconds`` whatever it holds, and ``byte_seconds`` for each byte.
     """
 
     n_workers: int
@@ -84,25 +83,26 @@ def try_samples(n_workers: int, samples: Sequence[Source], job: BuildJob) -> tup
     """
     started = time.perf_counter()
     with open_client(workers=n_workers) as client, tempfile.TemporaryDirectory() as folder:
-        opened = time.perf_counter()
-        _run_on_each(client, [[write_first_page(Path(folder), job.page_filter)]] * n_workers, job)
+        page = write_page(Path(folder), job.page_filter)
+        first = _run_on_each(client, [[page]] * n_workers, job)
         ready = time.perf_counter()
         # each begins elsewhere, lest all parse and then all write in the same moment
         turns = [[*samples[n % len(samples) :], *samples[: n % len(samples)]] for n in range(n_workers)]
         timings = _run_on_each(client, turns, job)
-        empty = _run_on_each(client, [[EMPTY] * _N_EMPTY] * n_workers, job)
+        least = _run_on_each(client, [[page] * _N_LEAST] * n_workers, job)
         done = time.perf_counter()
-    open_seconds = opened - started + time.perf_counter() - done
-    segment_seconds = statistics.median(timing.seconds for timing in empty)
+    first_seconds = max(timing.seconds for timing in first)
+    open_seconds = max(0.0, ready - started - first_seconds) + time.perf_counter() - done
+    segment_seconds = statistics.median(timing.seconds for timing in least)
     work_seconds = sum(max(0.0, timing.seconds - segment_seconds) for timing in timings)
     byte_seconds = work_seconds / max(sum(timing.source.size or 0 for timing in timings), 1)
-    return Pace(n_workers, open_seconds, ready - opened, segment_seconds, byte_seconds), timings
+    return Pace(n_workers, open_seconds, first_seconds, segment_seconds, byte_seconds), timings
 
 
-def write_first_page(folder: Path, page_filter: PageFilter) -> Source:
-    """Write a small page: to index it loads everything that a worker needs."""
+def write_page(folder: Path, page_filter: PageFilter) -> Source:
+    """Write a small page, the least there is to index: it takes all code of a worker and gives all files of a segment."""
     page = b"<!doctype html><title>a</title><main><p>b<p>c</main>" + b" " * page_filter.min_bytes
-    path = folder / "first.html"
+    path = folder / "page.html"
     path.write_bytes(page)
     return Source(f"{path}#html-0-of-1", "html", (str(path),), len(page))
 

@@ -1,8 +1,8 @@
 """What a build will cost, from a little of its input.
 
-The beginnings of a few files are indexed by the very function that workers run, into a folder that is thrown away.
-Two lengths of each beginning tell how the index grows: pages of one template share their shape, so that the second
-half of a file costs fewer bytes than the first. Time is measured on workers: see `treesim_dask.pace`.
+Excerpts of a few files are indexed by the very function that workers run, into a folder that is thrown away. Two
+lengths of each tell how the index grows: pages of one template share their shape, so that the second half of a file
+costs fewer bytes than the first. Time is measured on workers: see `treesim_dask.pace`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from typing import Any
 
 from treesim_dask.clients import usable_cores
 from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.crawl.excerpts import read_excerpt
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
-from treesim_dask.crawl.streams import is_local, read_range
+from treesim_dask.crawl.streams import is_local
 from treesim_dask.dataflow import BuildJob, index_source
-from treesim_dask.errors import ConfigError, SourceError
+from treesim_dask.errors import ConfigError
 from treesim_dask.index.segment import SegmentSummary
 from treesim_dask.inputs import resolve_inputs
-from treesim_dask.pace import EMPTY, Pace, Timing, try_samples
+from treesim_dask.pace import Pace, Timing, try_samples, write_page
 from treesim_dask.types import Source
 
 _LEAST_DOUBT = 0.05  # of a figure, even where all samples agree
@@ -150,9 +151,9 @@ def longest_queue(seconds: Iterable[float], n_workers: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The beginning of a source: ``half`` of it and all of it, as sources of their own.
+    """An excerpt of a source: ``half`` of it and all of it, as sources of their own.
 
-    ``n_source_bytes`` is the size of the whole source, ``read_seconds`` how long the beginning took to arrive.
+    ``n_source_bytes`` is the size of the whole source, ``read_seconds`` how long the excerpt took to arrive.
     """
 
     half: Source
@@ -208,12 +209,12 @@ def make_plan(
         samples = [_take_sample(source, job, Path(folder, str(number)), sample_bytes) for number, source in chosen]
         # here and first: it compiles the kernels where that was never done, which is no part of a pace
         halves = [index_source(sample.half, job) for sample in samples]
-        empty = index_source(EMPTY, job)
+        least = index_source(write_page(Path(folder), page_filter), job)
         sources = [sample.full for sample in samples]
         alone, timings = try_samples(1, sources, job)
         n_workers = usable_cores() if workers is None else workers
         together = try_samples(n_workers, sources, job)[0] if n_workers > 1 else alone
-    return _extrapolate(found, samples, halves, timings, empty, (alone, together), config)
+    return _extrapolate(found, samples, halves, timings, least, (alone, together), config)
 
 
 def _spread(sources: Sequence[Source], n_wanted: int) -> list[Source]:
@@ -245,18 +246,17 @@ def _take_sample(source: Source, job: BuildJob, folder: Path, n_bytes: int) -> S
 
 
 def _cut_archive(source: Source, job: BuildJob, folder: Path, n_bytes: int) -> tuple[Source, Source, int]:
-    """Write the beginning of an archive and half of it as files; return them and the size of the archive."""
-    data, told = read_range(source.url, 0, n_bytes, job.storage_options)
-    size = source.size or told
-    if size is None:
-        raise SourceError(f"the server does not tell the size of {source.url}: plan with a copy of the file")
+    """Write an excerpt of an archive and half of it as files; return them and the size of the archive."""
+    pieces, size = read_excerpt(source.url, n_bytes, source.size, job.storage_options)
+    full = b"".join(pieces)
+    half = b"".join(pieces[::2]) if len(pieces) > 1 else full[: (len(full) + 1) // 2]
 
-    def write(name: str, n_taken: int) -> Source:
+    def write(name: str, data: bytes) -> Source:
         path = folder / f"{name}-{Path(source.url).name}"
-        path.write_bytes(data[:n_taken])
-        return replace(source, url=str(path), members=(str(path),), size=n_taken)
+        path.write_bytes(data)
+        return replace(source, url=str(path), members=(str(path),), size=len(data))
 
-    return write("half", (len(data) + 1) // 2), write("full", len(data)), size
+    return write("half", half), write("full", full), size
 
 
 def _cut_group(source: Source, job: BuildJob, folder: Path, n_bytes: int) -> tuple[Source, Source, int]:
@@ -277,7 +277,7 @@ def _extrapolate(
     samples: Sequence[Sample],
     halves: Sequence[SegmentSummary],
     timings: Sequence[Timing],
-    empty: SegmentSummary,
+    least: SegmentSummary,
     paces: tuple[Pace, Pace],
     config: IndexConfig,
 ) -> Plan:
@@ -287,11 +287,11 @@ def _extrapolate(
     n_bytes = [sample.full.size or 0 for sample in samples]
     n_half, n_read = sum(sample.half.size or 0 for sample in samples), sum(n_bytes)
     mean_read = n_read / len(samples)
-    # 1. pages grow with the input; bytes and shapes with a power of it
+    # 1. pages grow with the input; bytes, beyond those of any segment, and shapes with a power of it
     pages = total * sum(full.n_pages for full in fulls) / n_read
-    content = [full.n_bytes - empty.n_bytes for full in fulls]
-    exponent = _growth((n_half, sum(half.n_bytes - empty.n_bytes for half in halves)), (n_read, sum(content)))
-    index_bytes = sum(empty.n_bytes + statistics.mean(content) * (size / mean_read) ** exponent for size in sizes)
+    content = [full.n_bytes - least.n_bytes for full in fulls]
+    exponent = _growth((n_half, sum(half.n_bytes - least.n_bytes for half in halves)), (n_read, sum(content)))
+    index_bytes = sum(least.n_bytes + statistics.mean(content) * (size / mean_read) ** exponent for size in sizes)
     shapes = [full.n_shapes for full in fulls]
     exponent = _growth((n_half, sum(half.n_shapes for half in halves)), (n_read, sum(shapes)))
     most_shapes = statistics.mean(shapes) * (max(sizes) / mean_read) ** exponent
@@ -309,7 +309,7 @@ def _extrapolate(
         read_byte_seconds=sum(sample.read_seconds for sample in samples) / n_read,
         doubt=_doubt([timing.byte_seconds for timing in timings]),
         worker_bytes=peak_bytes + round(most_shapes * (_BYTES_PER_SHAPE + 16 * config.n_bands)),
-        n_requests=len(sources) * (1 + len(empty.files) + _REQUESTS_PER_SEGMENT),
+        n_requests=len(sources) * (1 + len(least.files) + _REQUESTS_PER_SEGMENT),
     )
 
 
