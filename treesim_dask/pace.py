@@ -100,7 +100,7 @@ def try_samples(n_workers: int, samples: Sequence[Source], job: BuildJob) -> tup
 
 
 def write_page(folder: Path, page_filter: PageFilter) -> Source:
-    """Write a small page, the least there is to index: it takes all code of a worker and gives all files of a segment."""
+    """Write a small page, the least there is to index: it takes all of the code and gives all files of a segment."""
     page = b"<!doctype html><title>a</title><main><p>b<p>c</main>" + b" " * page_filter.min_bytes
     path = folder / "page.html"
     path.write_bytes(page)
