@@ -84,7 +84,7 @@ def test_build_reports_prediction_beside_fact(crawl, tmp_path, capsys):
         assert f"\n{name} " in text
     assert main(["build", str(crawl), "--shard", "1/1", "--index", str(tmp_path / "index"), "--plan", saved]) == 0
     text = capsys.readouterr().out
-    for name in ("pages", "index", "core-hours", "time"):
+    for name in ("pages", "index", "core-hours", "whole time"):
         assert re.search(rf"^planned {name} .* in fact .* \([+-]\d+\.\d%\)$", text, re.MULTILINE)
     arguments = ["--shard", "1/1", "--index", str(tmp_path / "other"), "--plan", saved, "--json"]
     assert main(["build", str(crawl), *arguments]) == 0

@@ -172,5 +172,5 @@ _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "pages": ("pages", _count),
     "index_bytes": ("index", format_bytes),
     "core_seconds": ("core-hours", _core_hours),
-    "seconds": ("time", _few_seconds),
+    "seconds": ("whole time", _few_seconds),  # with the start of the workers
 }
