@@ -10,11 +10,11 @@ PACKAGE = Path(__file__).parent.parent / "treesim_dask"
 # A layer may import from itself and from every layer before it; parts of one layer that stand beside each other
 # (crawl, dom, hashing, index) may not import each other.
 LAYERS = [
-    {"errors", "types", "config", "kernels", "mixing", "allocator"},
+    {"errors", "types", "config", "kernels", "mixing", "allocator", "clock"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query", "records"},
     {"dataflow", "clients", "jobs", "progress", "inputs"},
-    {"builder", "compactor", "planner", "api"},
+    {"builder", "compactor", "pace", "planner", "api"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -23,7 +23,7 @@ PART_OF_ITS_OWN = {"crawl", "dom", "hashing", "index", "demo"}
 # Which parts may import a heavy package.
 HOMES = {
     "dask": {"dataflow", "clients", "jobs", "api"},
-    "distributed": {"dataflow", "clients", "jobs", "progress", "api", "builder", "compactor", "cli"},
+    "distributed": {"dataflow", "clients", "jobs", "progress", "api", "builder", "compactor", "pace", "cli"},
     "zarr": {"index"},
     "pyarrow": {"index"},
     "warcio": {"crawl"},

@@ -1,7 +1,6 @@
 """Input and index on a real object store, with and without trouble on the way."""
 
 import json
-from pathlib import Path
 
 import pytest
 from services.proxy import FLIPPED, LATE, RESET, TRUNCATED, UNAVAILABLE, run_proxy
@@ -11,6 +10,7 @@ from treesim_dask.api import open_index
 from treesim_dask.builder import build
 from treesim_dask.cli import main
 from treesim_dask.compactor import compact
+from treesim_dask.demo.crawl import write_demo_crawl
 from treesim_dask.errors import IndexFormatError, SourceError, StorageError
 from treesim_dask.index.segment import SEGMENTS, SUMMARY
 
@@ -226,6 +226,24 @@ def test_wrong_secret_is_refused_in_one_clear_line(s3_service, calm_index, tmp_p
     assert captured.err.count("\n") == 1
 
 
+def test_profile_of_the_environment_opens_input_and_index(s3_service, fs, proxy, tmp_path, monkeypatch, capsys):
+    account = s3_service.options()
+    credentials = f"[crawler]\naws_access_key_id = {account['key']}\naws_secret_access_key = {account['secret']}\n"
+    (tmp_path / "credentials").write_text(credentials)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_service.endpoint)
+    places = [CRAWL_URL, "--index", "s3://indexes/by-profile"]
+    options = ["--storage-option", "profile=crawler", "--index-option", "profile=crawler"]
+    assert main(["build", *places, *options, "--shard", "1/1", "--quiet"]) == 0
+    assert "120 in" in capsys.readouterr().out
+
+
+def test_requester_pays_for_every_request_of_the_input(options, proxy, fs, tmp_path):
+    build(CRAWL_URL, str(tmp_path), shard=(1, 1), storage_options={**options, "requester_pays": True})
+    assert proxy.count("GET", ".warc.gz") == 6
+    assert {request.payer for request in proxy.requests} == {"requester"}
+
+
 def test_anonymous_reader_of_common_crawl_is_told_what_to_do(s3_service, fs, client, tmp_path):
     anonymous = {"endpoint_url": s3_service.endpoint, "anon": True}
     with pytest.raises(SourceError, match=r"refuses anonymous reads: use https://data\.commoncrawl\.org/"):
@@ -240,56 +258,67 @@ def test_no_secret_in_the_index(fs, calm_index, s3_service):
         assert secret not in (gzip.decompress(data) if path.endswith(".gz") else data), path
 
 
-@pytest.fixture(scope="module")
-def index_of_300_segments(fs, calm_index):
-    """The calm index with each segment under 50 further names, as if 306 archives had been indexed."""
-    from treesim_dask.index.catalog import CATALOG, write_catalog
-    from treesim_dask.index.store import Store
+N_SEGMENTS = 306
 
-    source, target = Path("indexes/calm"), Path("indexes/many")
-    fs.cp_file(f"{source}/index.json", f"{target}/index.json")
-    summaries = {}
-    names = [path.rsplit("/", 1)[-1] for path in fs.ls(f"{source}/{SEGMENTS}", detail=False)]
-    for number in range(51):
-        for name in names:
-            copy = f"{number:04x}{name[4:]}"
-            content = json.loads(fs.cat_file(f"{source}/{SEGMENTS}/{name}/{SUMMARY}"))
-            summaries[copy] = {**content, "segment_id": copy}
-    for name in names:
-        files = {path.split(name)[1]: fs.cat_file(path) for path in fs.find(f"{source}/{SEGMENTS}/{name}")}
-        copies = [copy for copy in summaries if copy.endswith(name[4:])]
-        fs.pipe({f"{target}/{SEGMENTS}/{copy}{part}": data for copy in copies for part, data in files.items()})
-    fs.pipe(
-        {f"{target}/{SEGMENTS}/{copy}/{SUMMARY}": json.dumps(content).encode() for copy, content in summaries.items()}
-    )
-    write_catalog(Store("s3://indexes/many", fs.storage_options), summaries)
-    assert fs.exists(f"{target}/{CATALOG}")
+
+@pytest.fixture(scope="module")
+def index_of_300_segments(fs, client, tmp_path_factory):
+    """An index of 306 archives, and beside it the same compacted; both were made on disk, which is quicker."""
+    folder = tmp_path_factory.mktemp("many")
+    write_demo_crawl(folder / "crawl", n_pages=10 * N_SEGMENTS, n_files=N_SEGMENTS)
+    build(str(folder / "crawl"), str(folder / "index"), client=client)
+    fs.put(str(folder / "index"), "indexes/many", recursive=True)
+    assert compact(str(folder / "index")).n_segments == 1
+    fs.put(str(folder / "index"), "indexes/many-compacted", recursive=True)
     return "s3://indexes/many"
 
 
-def test_hundreds_of_segments_are_listed_in_a_few_requests(index_of_300_segments, options, proxy):
-    proxy.begin()
-    index = open_index(index_of_300_segments, options)
-    assert (index.info.n_segments, index.info.n_pages) == (306, 51 * 120)
-    assert len(proxy.requests) <= 8
-    proxy.begin()
-    assert index.check(quick=True) == []
-    n_files = 306 * 12
-    assert len(proxy.requests) <= 16 + n_files // 1000
-    assert not any(request.path.endswith((".parquet", SUMMARY, "zarr.json")) for request in proxy.requests)
+@pytest.fixture
+def ask(proxy, options, capsys):
+    """Run a command on an index as a user does, and return what it printed and what it asked of the store."""
+    pairs = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in options.items()]
+    flags = [part for pair in pairs for part in ("--index-option", pair)]
+
+    def run(*command):
+        proxy.begin()
+        assert main([*command, *flags, "--json"]) == 0
+        return json.loads(capsys.readouterr().out), list(proxy.requests)
+
+    return run
 
 
-def test_query_of_hundreds_of_segments_opens_what_it_needs(index_of_300_segments, options, proxy):
-    index = open_index(index_of_300_segments, options)
-    page = f"id:{index.segments[0].segment_id}-3"
-    proxy.begin()
-    matches = index.search(page, k=5).matches
-    assert [match.score for match in matches] == pytest.approx([1.0] * 5)
-    # each of the segments holds matches here: its band table, its vectors and its pages are read, and nothing is listed
-    opened = {request.path for request in proxy.requests}
-    assert len(proxy.requests) <= 8 * 306
-    assert len(opened) <= 5 * 306
+# index.json, the catalog, what says that the folder is there, and listings of a thousand names each
+MOST_TO_OPEN = 8
+
+
+@pytest.mark.parametrize(("suffix", "n_segments"), [("", N_SEGMENTS), ("-compacted", 1)])
+def test_hundreds_of_segments_are_listed_in_a_few_requests(suffix, n_segments, index_of_300_segments, ask):
+    url = index_of_300_segments + suffix
+    info, requests = ask("info", url)
+    assert (info["n_segments"], info["n_pages"]) == (n_segments, 10 * N_SEGMENTS)
+    assert len(requests) <= MOST_TO_OPEN
+    problems, requests = ask("check", url, "--quick")
+    assert problems == []
+    # the names and sizes of all files, twelve a segment, in listings of a thousand; the rest as above, twice
+    assert len(requests) <= 2 * MOST_TO_OPEN + 12 * n_segments // 1000
+    assert not any(request.path.endswith((".parquet", SUMMARY, "zarr.json", "/c/0")) for request in requests)
+
+
+def test_query_of_hundreds_of_segments_opens_what_it_needs(index_of_300_segments, options, ask):
+    page = f"id:{open_index(index_of_300_segments, options).segments[0].segment_id}-3"
+    expected, before = ask("query", page, "--index", index_of_300_segments)
+    # Of each segment the band table: its size, its footer, its row groups. Of a segment with candidates also the three
+    # arrays of its vectors (layout, index of the shard, chunk) and its page table. No summary, and nothing is listed.
+    n_candidates = expected[0]["n_candidates"]
+    assert len(before) <= MOST_TO_OPEN + 3 * N_SEGMENTS + 12 * n_candidates
+    opened = {request.path for request in before}
     assert not any(path.endswith((SUMMARY, "skipped.parquet")) or "signatures" in path for path in opened)
+    # Compacted, the band table has a lookup and is ordered over all segments; vectors and pages are in one part:
+    # 3 Parquet files, and 5 arrays of a layout and a shard each, however many segments there were.
+    answer, after = ask("query", page, "--index", f"{index_of_300_segments}-compacted")
+    assert answer[0]["matches"] == expected[0]["matches"]
+    assert len({request.path for request in after}) <= MOST_TO_OPEN + 3 + 5 * 2
+    assert 10 * len(after) < len(before)
 
 
 def test_compaction_on_s3_changes_no_answer_and_saves_requests(calm_index, fs, options, proxy):

@@ -16,11 +16,11 @@ from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segmen
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, IndexFormatError, SourceError, StorageError
 from treesim_dask.hashing.family import make_family
-from treesim_dask.index.catalog import CATALOG, forget_segments, read_catalog, write_catalog
+from treesim_dask.index.catalog import CATALOG, forget_segments
 from treesim_dask.index.deletion import delete_sources
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
-from treesim_dask.index.segment import SEGMENTS, Segment, SegmentSummary, list_segments, segment_id_of
+from treesim_dask.index.segment import SEGMENTS, SegmentSummary, gather_catalog, list_segments, segment_id_of
 from treesim_dask.index.store import STAGING, Store, check_is_folder
 from treesim_dask.inputs import resolve_inputs
 from treesim_dask.types import Source
@@ -34,8 +34,9 @@ class BuildReport:
     """What a build did, and while it runs, how far it is.
 
     ``n_sources`` were asked for, ``n_already_indexed`` of them needed nothing; ``n_done`` are finished in this run,
-    ``failures`` gave no segment and ``empty`` no page. Counts are of this run; ``core_seconds`` is the processor time
-    of all workers together.
+    ``failures`` gave no segment and ``empty`` no page. Counts are of this run. Times are wall-clock seconds:
+    ``start_seconds`` until the workers are there, ``seconds`` from then on; ``core_seconds`` is how long the workers
+    were busy, all together, without what they waited for processors that others used.
     """
 
     n_sources: int = 0
@@ -49,6 +50,7 @@ class BuildReport:
     damage: list[tuple[str, str, int]] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     failures: list[SourceFailure] = field(default_factory=list)
+    start_seconds: float = 0.0
     seconds: float = 0.0
     core_seconds: float = 0.0
     running: dict[str, int] = field(default_factory=dict, repr=False)
@@ -79,15 +81,24 @@ class BuildReport:
         """Pages of this run, those of unfinished sources included."""
         return self.n_pages + sum(list(self.running.values()))
 
+    def start(self) -> None:
+        """Note that the workers are there."""
+        now = time.monotonic()
+        self.start_seconds, self.started = now - self.started, now
+
+    def stop_clock(self) -> None:
+        """Note how long it took so far."""
+        self.seconds = time.monotonic() - self.started
+
     def note_pages(self, source_url: str, n_pages: int) -> None:
         """Note how far a source is that is not finished."""
         self.running[source_url] = n_pages
-        self.seconds = time.monotonic() - self.started
+        self.stop_clock()
 
     def add(self, outcome: Outcome, core_seconds: float = 0.0) -> None:
         """Count one finished source."""
         self.core_seconds += core_seconds
-        self.seconds = time.monotonic() - self.started
+        self.stop_clock()
         self.running.pop(outcome.source_url, None)
         if not isinstance(outcome, SegmentSummary):
             self.failures.append(outcome)
@@ -216,7 +227,7 @@ def build(
             if shard is None and client is None:
                 where["jobs"] = jobs and min(jobs, len(pending))
                 client = stack.enter_context(open_client(**where))
-            report.started = time.monotonic()
+            report.start()
             if client is None:
                 outcomes = build_segments_here(pending, job, note_pages)
             else:
@@ -229,6 +240,7 @@ def build(
     # 3. what it leaves behind
     _remove_leftovers(store, sources, is_whole=shard is None and limit is None and sample is None)
     _update_catalog(store, {segment_id_of(source.url) for source in pending} - report.failed_segments)
+    report.stop_clock()
     return report
 
 
@@ -340,18 +352,11 @@ def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -
 
 
 def _update_catalog(store: Store, written: set[str]) -> None:
-    """Gather what the segments say of themselves, for those who open the index next."""
-    segments = {segment.segment_id: segment for segment in list_segments(store)}
-    if missing := written - segments.keys():
+    if missing := written - gather_catalog(store, written):
         raise StorageError(
             f"{len(missing)} finished segments are not in {store.url}: the workers write to another place; "
             "give an index location that all machines share"
         )
-    # others may have put an older summary of ours into the catalog meanwhile: ask our segments themselves
-    fresh = {name: Segment(store, name).summary for name in written}
-    summaries = {name: fresh.get(name, segment.summary).to_dict() for name, segment in segments.items()}
-    if summaries != read_catalog(store):
-        write_catalog(store, summaries)
 
 
 def _refuse_total_failure(report: BuildReport) -> None:

@@ -69,7 +69,7 @@ def open_client(
         with open_job_client(cluster, jobs, lifetime, tls) as client:
             yield client
     else:
-        with _open_local(_usable_cores() if workers is None else workers, tls) as client:
+        with _open_local(usable_cores() if workers is None else workers, tls) as client:
             yield client
 
 
@@ -135,5 +135,6 @@ def _connect(scheduler: str | None, scheduler_file: str | None) -> Client:
         raise ConfigError(f"no Dask scheduler answers at {where}: {error}; is `dask scheduler` running?") from None
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """Return how many cores this process may use: a local build has a worker for each."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

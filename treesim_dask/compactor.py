@@ -19,6 +19,7 @@ from treesim_dask.index.compaction import (
 )
 from treesim_dask.index.live import dead_segments, live_segments
 from treesim_dask.index.manifest import read_manifest
+from treesim_dask.index.segment import gather_catalog
 from treesim_dask.index.store import Store
 from treesim_dask.index.tombstones import list_tombstones
 
@@ -104,6 +105,7 @@ def compact(
         remove_abandoned(store)
         for name in tombstones:  # all of them were carried out
             store.remove(name)
+        gather_catalog(store, {plan.work.compacted_id for plan in plans})
     after = live_segments(store)
     sums = {
         f"{name}{when}": sum(getattr(segment.summary, name) for segment in segments)

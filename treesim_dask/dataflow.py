@@ -1,12 +1,11 @@
 """The stages joined: what one worker does with one file, and the Dask graphs over many.
 
-A build is a bag with one partition per file and no shuffle: the whole pipeline of a file runs on one worker and only
-a small summary travels back. A query filters and reranks each segment where the data is, and merges in a tree.
+A build is one task a file and no shuffle: the whole pipeline of a file runs on one worker and only a small summary
+travels back. A query filters and reranks each segment where the data is, and merges in a tree.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dask.bag
 import numpy as np
 import pandas
-from distributed import Semaphore, as_completed, futures_of
+from distributed import Semaphore, as_completed
 
 from treesim_dask.allocator import keep_freed_memory
+from treesim_dask.clock import work_clock
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.pages import read_pages
 from treesim_dask.crawl.reasons import DAMAGE_REASONS
@@ -71,8 +71,8 @@ class SourceFailure:
 
 
 Outcome = SegmentSummary | SourceFailure
-TimedOutcome = tuple[Outcome, float]  # with the seconds of work it took
-_IndexPartition = Callable[[Iterable[Source]], list[TimedOutcome]]
+TimedOutcome = tuple[Outcome, float]  # with the seconds a worker was busy with it
+_IndexWarc = Callable[[Source], TimedOutcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def build_segments(
     max_connections: int | None = None,
     on_pages: Callable[[str, int], None] = lambda source_url, n_pages: None,
 ) -> Iterator[TimedOutcome]:
-    """Index the sources on a cluster and yield the outcome of each, and its seconds of work, as it finishes.
+    """Index the sources on a cluster; yield the outcome of each, and the seconds it kept a worker busy, as it finishes.
 
     A source that cannot be read, or that killed its workers, is an outcome; a full disk ends the build. A crawl has
     100,000 files and a scheduler takes 20 kB for each: they are started in waves, the next before the last runs dry.
@@ -139,14 +139,11 @@ def build_segments(
     if max_connections is not None:
         with client.as_current():
             connections = Semaphore(max_connections, name=f"treesim-connections-{max_connections}")
-    index_partition = partial(_index_partition, job, connections)
     with watch_pages(client, on_pages):
-        yield from _compute_in_waves(client, sources, index_partition)
+        yield from _compute_in_waves(client, sources, partial(_index_warc, job, connections))
 
 
-def _compute_in_waves(
-    client: Client, sources: Sequence[Source], index_partition: _IndexPartition
-) -> Iterator[TimedOutcome]:
+def _compute_in_waves(client: Client, sources: Sequence[Source], index_warc: _IndexWarc) -> Iterator[TimedOutcome]:
     n_wave = max(_WAVE_FILES, _WAVE_FILES_PER_THREAD * sum(client.nthreads().values()))
     urls: dict[Any, str] = {}
     finished = as_completed()
@@ -156,7 +153,8 @@ def _compute_in_waves(
             if len(urls) <= n_wave // 2 and n_started < len(sources):
                 wave = sources[n_started : n_started + n_wave]
                 n_started += len(wave)
-                futures = _start_wave(client, wave, index_partition)
+                # half the tasks of a bag, which has one more a file to hold its partition
+                futures = client.map(index_warc, wave, key=_index_warc.__name__, pure=False)
                 urls.update((future.key, source.url) for future, source in zip(futures, wave, strict=True))
                 finished.update(futures)
                 del futures  # else the client would keep every finished result until the end
@@ -165,14 +163,6 @@ def _compute_in_waves(
             future.release()
     finally:
         finished.clear()
-
-
-def _start_wave(client: Client, sources: Sequence[Source], index_partition: _IndexPartition) -> list[Future]:
-    """Start one task a source and return their futures in the order of the sources."""
-    # one collection, not a Delayed a file: that takes half the time to plan
-    bag = client.persist(dask.bag.from_sequence(sources, partition_size=1).map_partitions(index_partition))
-    futures = {future.key: future for future in futures_of(bag)}
-    return [futures[key] for key in bag.__dask_keys__()]
 
 
 def build_segments_here(
@@ -191,16 +181,14 @@ def build_segments_here(
 
 
 @named_task("index-warc")
-def _index_partition(
-    job: BuildJob, connections: AbstractContextManager[Any] | None, partition: Iterable[Source]
-) -> list[TimedOutcome]:
+def _index_warc(job: BuildJob, connections: AbstractContextManager[Any] | None, source: Source) -> TimedOutcome:
     with connections or nullcontext():
-        return [_index_timed(source, job, PageMeter(source.url).add) for source in partition]
+        return _index_timed(source, job, PageMeter(source.url).add)
 
 
 def _index_timed(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> TimedOutcome:
-    started = time.process_time()
-    return _index_or_fail(source, job, on_pages), time.process_time() - started
+    started = work_clock()
+    return _index_or_fail(source, job, on_pages), work_clock() - started
 
 
 def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> Outcome:
@@ -220,8 +208,7 @@ def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None
 
 def _outcome(future: Future, url: str) -> TimedOutcome:
     if future.status == "finished":
-        (outcome,) = future.result()
-        return outcome
+        return future.result()
     error = future.exception()
     if isinstance(error, StorageError):
         raise error

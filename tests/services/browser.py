@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from services.availability import give_up
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 _FLAGS = [
     "--no-sandbox",
@@ -17,8 +22,9 @@ _FLAGS = [
 ]
 
 
-def take_picture(url: str, target: Path, *, wait_seconds: float, width: int = 1400, height: int = 800) -> str:
-    """Write a picture of a page as it looks after some seconds, and return its title."""
+@contextmanager
+def open_page(url: str, *, width: int = 1400, height: int = 760) -> Iterator[Page]:
+    """Show a page, with everything that it loads."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         give_up("no browser: apt-get install chromium")
@@ -29,8 +35,6 @@ def take_picture(url: str, target: Path, *, wait_seconds: float, width: int = 14
         try:
             page = browser.new_page(viewport={"width": width, "height": height})
             page.goto(url, wait_until="load")
-            page.wait_for_timeout(wait_seconds * 1000)
-            page.screenshot(path=str(target))
-            return page.title()
+            yield page
         finally:
             browser.close()

@@ -32,6 +32,7 @@ class Request:
     path: str
     query: str
     range: str
+    payer: str
     fault: str | None
 
 
@@ -76,9 +77,8 @@ class FaultProxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         fault = self.choose_fault(request)
-        self.requests.append(
-            Request(request.method, request.path, request.query_string, request.headers.get("Range", ""), fault)
-        )
+        told = (request.headers.get(name, "") for name in ("Range", "x-amz-request-payer"))
+        self.requests.append(Request(request.method, request.path, request.query_string, *told, fault))
         if fault == UNAVAILABLE:
             return web.Response(status=503, text=_SLOW_DOWN, content_type="application/xml")
         if fault == RESET:

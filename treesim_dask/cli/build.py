@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from treesim_dask.cli.display import Progress, format_bytes, format_seconds
@@ -13,15 +14,13 @@ from treesim_dask.cli.options import (
     add_cluster_options,
     add_command,
     add_index_options,
+    add_input_options,
     add_quiet,
     add_scheduler_options,
-    add_storage_option,
     read_options,
 )
-from treesim_dask.cli.parameters import add_counting_options, add_family_options, given_counting, given_family
-from treesim_dask.cli.plan import print_comparison, read_plan
-from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.errors import ConfigError
+from treesim_dask.cli.parameters import add_index_parameters, add_page_filter, given_page_filter, given_parameters
+from treesim_dask.cli.plan import compare_plan, print_comparison, read_plan
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -51,16 +50,10 @@ def add_parser(commands: Any) -> None:
         "extracts of a crawl's index (.cdxj, .parquet)",
     )
     add_index_options(parser)
-    add_storage_option(parser)
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N input files")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N input files, chosen at random")
-    parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="another random choice (default 0)")
+    add_input_options(parser)
     parser.add_argument("--strict", action="store_true", help="a damaged WARC record makes its file fail")
-    help_text = "store no branch vectors: smaller, and queries read their candidates again from the archives"
-    parser.add_argument("--no-vectors", action="store_true", help=help_text)
-    parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
-    _add_parameters(parser)
-    _add_page_filter(parser)
+    add_index_parameters(parser)
+    add_page_filter(parser)
     group = add_scheduler_options(parser)
     group.add_argument("--workers", type=int, metavar="N", help="local processes (default: one a core)")
     add_cluster_options(group)
@@ -71,30 +64,6 @@ def add_parser(commands: Any) -> None:
     add_quiet(parser)
     parser.add_argument("--plan", metavar="FILE", help="compare with what `plan --save FILE` predicted")
     parser.add_argument("--json", action="store_true", help="the summary as JSON")
-
-
-def _add_parameters(parser: argparse.ArgumentParser) -> None:
-    defaults = IndexConfig()
-    group = parser.add_argument_group("index parameters (an existing index keeps its own)")
-    group.add_argument("--bands", type=int, metavar="B", help=f"bands of a signature (default {defaults.n_bands})")
-    group.add_argument("--rows", type=int, metavar="R", help=f"rows of a band (default {defaults.n_rows})")
-    group.add_argument(
-        "--threshold", type=float, metavar="T", help="choose both: pairs at similarity T (for minhash Jaccard) ..."
-    )
-    group.add_argument("--probability", type=float, metavar="P", help="... become candidates this often (default 0.99)")
-    add_counting_options(group)
-    add_family_options(group)
-
-
-def _add_page_filter(parser: argparse.ArgumentParser) -> None:
-    pages = PageFilter()
-    group = parser.add_argument_group("which pages")
-    group.add_argument(
-        "--min-bytes", type=int, default=pages.min_bytes, metavar="N", help="shortest page (%(default)s)"
-    )
-    group.add_argument("--max-bytes", type=int, default=pages.max_bytes, metavar="N", help="longest page (%(default)s)")
-    group.add_argument("--host", action="append", default=[], metavar="HOST", help="only this host and its subdomains")
-    group.add_argument("--url-regex", default="", metavar="REGEX", help="only URLs that match")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
             args.inputs,
             args.index,
             config=given_parameters(args),
-            page_filter=PageFilter(args.min_bytes, args.max_bytes, tuple(args.host), args.url_regex),
+            page_filter=given_page_filter(args),
             limit=args.limit,
             sample=args.sample,
             sample_seed=args.sample_seed,
@@ -138,9 +107,14 @@ def run(args: argparse.Namespace) -> int:
         )
     finally:
         progress.close()
-    print_report(report, args.index, args.json)
-    if plan is not None and not args.json:
-        print_comparison(plan, report, n_workers[0] if n_workers else 1)
+    compared = compare_plan(plan, report, n_workers[0] if n_workers else 1) if plan is not None else {}
+    if args.json:
+        print_complaints(report)
+        planned = {name: asdict(estimate) for name, (estimate, _) in compared.items()}
+        print(json.dumps({**report.to_dict(), **({"planned": planned} if planned else {})}, indent=1))
+    else:
+        print_report(report, args.index)
+        print_comparison(compared)
     if args.strict and report.failures:
         return 2
     return 1 if report.failures else 0
@@ -160,21 +134,6 @@ def read_shard(text: str) -> tuple[int, int]:
     return int(number), int(n_shards)
 
 
-def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the index parameters that were given; what is not given follows the index."""
-    given = {"n_bands": args.bands, "n_rows": args.rows, **given_counting(args), **given_family(args)}
-    if args.threshold is not None:
-        if args.bands is not None or args.rows is not None:
-            raise ConfigError("give either --bands and --rows or --threshold, not both")
-        from treesim_dask.hashing.tuning import choose_bands
-
-        probability = 0.99 if args.probability is None else args.probability
-        given["n_bands"], given["n_rows"] = choose_bands(args.threshold, probability)
-    elif args.probability is not None:
-        raise ConfigError("--probability goes with --threshold")
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def show_dashboard(client: Client, quiet: bool) -> None:
     """Say where to watch the work."""
     if client.dashboard_link and not quiet:
@@ -191,8 +150,8 @@ def progress_line(report: BuildReport) -> str:
     return f"{line}, {format_seconds(report.seconds / n_finished * report.n_pending)} left"
 
 
-def print_report(report: BuildReport, index: str, as_json: bool = False) -> None:
-    """Print the summary: results to standard output, complaints to standard error."""
+def print_complaints(report: BuildReport) -> None:
+    """Name what was not indexed, and what is damaged, on standard error."""
     for failure in report.failures[:_MOST_NAMED]:
         print(f"not indexed: {failure.source_url}: {failure.reason}", file=sys.stderr)
     for url in report.empty[:_MOST_NAMED]:
@@ -203,9 +162,11 @@ def print_report(report: BuildReport, index: str, as_json: bool = False) -> None
     for name, n in named.items():
         if n > _MOST_NAMED:
             print(f"{name}: {n - _MOST_NAMED:,} more", file=sys.stderr)
-    if as_json:
-        print(json.dumps(report.to_dict(), indent=1))
-        return
+
+
+def print_report(report: BuildReport, index: str) -> None:
+    """Print the summary: results to standard output, complaints to standard error."""
+    print_complaints(report)
     print(f"index          {index}")
     print(f"files          {report.n_done:,} indexed, {report.n_already_indexed:,} already there", end="")
     print(f", {len(report.failures):,} failed" if report.failures else "")

@@ -65,6 +65,15 @@ def add_storage_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--storage-option", action="append", default=[], metavar="KEY=VALUE", help=help_text)
 
 
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """Add which of the input files are taken, and how they are reached."""
+    add_storage_option(parser)
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N input files")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N input files, chosen at random")
+    parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="another random choice (default 0)")
+    parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
+
+
 def add_scheduler_options(parser: argparse.ArgumentParser) -> Any:
     """Add where a running Dask cluster is found, and return the group for more."""
     group = parser.add_argument_group("where it runs")

@@ -1,4 +1,4 @@
-"""Options for the parameters of an index: what is counted on a page, and how it is hashed.
+"""Options for the parameters of an index: what is counted on a page, how it is hashed, and which pages it holds.
 
 None is given by default, so that what a user leaves out follows the index, or the defaults of a new one.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from treesim_dask.config import FAMILY_NAMES, FEATURE_NAMES, WEIGHTINGS, IndexConfig
+from treesim_dask.config import FAMILY_NAMES, FEATURE_NAMES, WEIGHTINGS, IndexConfig, PageFilter
+from treesim_dask.errors import ConfigError
 
 _DEFAULTS = IndexConfig()
 # option, its type, the name in IndexConfig and what it is
@@ -27,6 +28,53 @@ _FAMILY = (
     ("--weighting", str, "weighting", f"hyperplanes, projections: {', '.join(WEIGHTINGS)}"),
 )
 _METAVARS = {str: "NAME", int: "N", float: "X"}
+
+
+def add_index_parameters(parser: argparse.ArgumentParser) -> None:
+    """Add everything that makes an index."""
+    group = parser.add_argument_group("index parameters (an existing index keeps its own)")
+    group.add_argument("--bands", type=int, metavar="B", help=f"bands of a signature (default {_DEFAULTS.n_bands})")
+    group.add_argument("--rows", type=int, metavar="R", help=f"rows of a band (default {_DEFAULTS.n_rows})")
+    group.add_argument(
+        "--threshold", type=float, metavar="T", help="choose both: pairs at similarity T (for minhash Jaccard) ..."
+    )
+    group.add_argument("--probability", type=float, metavar="P", help="... become candidates this often (default 0.99)")
+    add_counting_options(group)
+    add_family_options(group)
+    help_text = "store no branch vectors: smaller, and queries read their candidates again from the archives"
+    group.add_argument("--no-vectors", action="store_true", help=help_text)
+
+
+def add_page_filter(parser: argparse.ArgumentParser) -> None:
+    """Add which pages are indexed."""
+    pages = PageFilter()
+    group = parser.add_argument_group("which pages")
+    group.add_argument(
+        "--min-bytes", type=int, default=pages.min_bytes, metavar="N", help="shortest page (%(default)s)"
+    )
+    group.add_argument("--max-bytes", type=int, default=pages.max_bytes, metavar="N", help="longest page (%(default)s)")
+    group.add_argument("--host", action="append", default=[], metavar="HOST", help="only this host and its subdomains")
+    group.add_argument("--url-regex", default="", metavar="REGEX", help="only URLs that match")
+
+
+def given_page_filter(args: argparse.Namespace) -> PageFilter:
+    """Return which pages are indexed."""
+    return PageFilter(args.min_bytes, args.max_bytes, tuple(args.host), args.url_regex)
+
+
+def given_parameters(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the index parameters that were given; what is not given follows the index."""
+    given = {"n_bands": args.bands, "n_rows": args.rows, **given_counting(args), **given_family(args)}
+    if args.threshold is not None:
+        if args.bands is not None or args.rows is not None:
+            raise ConfigError("give either --bands and --rows or --threshold, not both")
+        from treesim_dask.hashing.tuning import choose_bands
+
+        probability = 0.99 if args.probability is None else args.probability
+        given["n_bands"], given["n_rows"] = choose_bands(args.threshold, probability)
+    elif args.probability is not None:
+        raise ConfigError("--probability goes with --threshold")
+    return _leave_out_none(given)
 
 
 def add_counting_options(group: Any) -> None:

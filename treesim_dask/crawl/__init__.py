@@ -5,5 +5,5 @@ In the order of the flow: ``inputs`` (what the user named to sources), ``listing
 (gzip members and zstd frames to decoded bytes), ``archives`` (WARC and ARC to HTTP responses; the only module
 that knows warcio), ``bodies`` (transfer and content encodings undone), ``charset`` (to bytes an HTML parser
 reads), ``sniffing`` (what the first bytes say), ``reasons`` (why something was left out), ``pages`` (responses to
-batches of pages) and ``fetch`` (one page from the live web).
+batches of pages), ``excerpts`` (a little of an archive, for plans) and ``fetch`` (one page from the live web).
 """

@@ -187,9 +187,8 @@ def remove_abandoned(store: Store, current: Sequence[Plan] = ()) -> None:
         if not name.startswith(tuple(staged.values())) if is_compaction else name in gone:
             store.remove(f"{STAGING}/{name}")
     for name in store.list_names(SEGMENTS):
-        is_published = store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")
         is_current = staged.get(name) in names  # else its parts were made with other parameters
-        if name.startswith(COMPACTED_PREFIX) and not is_current and not is_published:
+        if name.startswith(COMPACTED_PREFIX) and not is_current and not store.exists(f"{SEGMENTS}/{name}/{SUMMARY}"):
             store.remove(f"{SEGMENTS}/{name}")
     store.remove_if_empty(STAGING)
 

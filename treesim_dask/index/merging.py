@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from treesim_dask.errors import ConfigError, IndexFormatError
 from treesim_dask.index.live import live_segments, origin_digests
 from treesim_dask.index.manifest import MANIFEST, read_manifest, write_manifest
-from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment
+from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, gather_catalog
 from treesim_dask.index.store import Store, storage_errors
 from treesim_dask.index.tombstones import list_tombstones
 
@@ -30,8 +30,12 @@ def merge_indexes(target: Store, others: list[Store]) -> Iterator[Segment]:
         _refuse_other_states(store, known)
     if not target.exists(MANIFEST):
         write_manifest(target, config)
+    copied = set()
     for store in others:
-        yield from _copy_segments(store, target)
+        for segment in _copy_segments(store, target):
+            copied.add(segment.segment_id)
+            yield segment
+    gather_catalog(target, copied)
 
 
 def _refuse_other_states(store: Store, known: dict[str, tuple[str, str]]) -> None:

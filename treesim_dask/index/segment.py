@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.bands import BandTable, Hits
 from treesim_dask.index.cache import Cache
-from treesim_dask.index.catalog import read_catalog
+from treesim_dask.index.catalog import read_catalog, write_catalog
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.parts import INDPTR, SIGNATURES, CompactedPart, FreshPart, Part, join_vectors
@@ -438,6 +438,20 @@ def list_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
     for path, raw in store.read_present(list(paths)).items():
         summaries[paths[path]] = _summary_or_none(raw)
     return [Segment(store, name, cache, summary=summaries[name]) for name in names if name in summaries]
+
+
+def gather_catalog(store: Store, written: Collection[str]) -> set[str]:
+    """Gather what the segments say of themselves, for those who open the index next; return the names of all.
+
+    Others may have put an older summary of the segments just written into the catalog meanwhile: these are asked
+    themselves.
+    """
+    segments = {segment.segment_id: segment for segment in list_segments(store)}
+    segments |= {name: Segment(store, name) for name in segments.keys() & written}
+    summaries = {name: segment.summary.to_dict() for name, segment in segments.items()}
+    if summaries != read_catalog(store):
+        write_catalog(store, summaries)
+    return set(summaries)
 
 
 def _summary_or_none(content: bytes | Mapping[str, Any]) -> SegmentSummary | None:
