@@ -1,11 +1,12 @@
 """The stages joined: what one worker does with one file, and the Dask graphs over many.
 
-A build is one task a file and no shuffle: the whole pipeline of a file runs on one worker and only a small summary
-travels back. A query filters and reranks each segment where the data is, and merges in a tree.
+A build is a bag with one partition per file and no shuffle: the whole pipeline of a file runs on one worker and only
+a small summary travels back. A query filters and reranks each segment where the data is, and merges in a tree.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dask.bag
 import numpy as np
 import pandas
-from distributed import Semaphore, as_completed
+from distributed import Semaphore, as_completed, futures_of
 
 from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.clock import work_clock
@@ -72,7 +73,7 @@ class SourceFailure:
 
 Outcome = SegmentSummary | SourceFailure
 TimedOutcome = tuple[Outcome, float]  # with the seconds a worker was busy with it
-_IndexWarc = Callable[[Source], TimedOutcome]
+_IndexWarc = Callable[[Iterable[Source]], list[TimedOutcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +154,7 @@ def _compute_in_waves(client: Client, sources: Sequence[Source], index_warc: _In
             if len(urls) <= n_wave // 2 and n_started < len(sources):
                 wave = sources[n_started : n_started + n_wave]
                 n_started += len(wave)
-                # half the tasks of a bag, which has one more a file to hold its partition
-                futures = client.map(index_warc, wave, key=_index_warc.__name__, pure=False)
+                futures = _start_wave(client, wave, index_warc)
                 urls.update((future.key, source.url) for future, source in zip(futures, wave, strict=True))
                 finished.update(futures)
                 del futures  # else the client would keep every finished result until the end
@@ -163,6 +163,16 @@ def _compute_in_waves(client: Client, sources: Sequence[Source], index_warc: _In
             future.release()
     finally:
         finished.clear()
+
+
+def _start_wave(client: Client, sources: Sequence[Source], index_warc: _IndexWarc) -> list[Future]:
+    """Start a bag with one partition a source, and return their futures in the order of the sources."""
+    # from_sequence and map_partitions would make two tasks of each: one more to hold the source
+    name = f"{_index_warc.__name__}-{uuid.uuid4().hex}"
+    graph = {(name, number): (index_warc, [source]) for number, source in enumerate(sources)}
+    bag = client.persist(dask.bag.Bag(graph, name, len(sources)))
+    futures = {future.key: future for future in futures_of(bag)}
+    return [futures[key] for key in bag.__dask_keys__()]
 
 
 def build_segments_here(
@@ -181,9 +191,11 @@ def build_segments_here(
 
 
 @named_task("index-warc")
-def _index_warc(job: BuildJob, connections: AbstractContextManager[Any] | None, source: Source) -> TimedOutcome:
+def _index_warc(
+    job: BuildJob, connections: AbstractContextManager[Any] | None, partition: Iterable[Source]
+) -> list[TimedOutcome]:
     with connections or nullcontext():
-        return _index_timed(source, job, PageMeter(source.url).add)
+        return [_index_timed(source, job, PageMeter(source.url).add) for source in partition]
 
 
 def _index_timed(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> TimedOutcome:
@@ -208,7 +220,8 @@ def _index_or_fail(source: Source, job: BuildJob, on_pages: Callable[[int], None
 
 def _outcome(future: Future, url: str) -> TimedOutcome:
     if future.status == "finished":
-        return future.result()
+        (outcome,) = future.result()
+        return outcome
     error = future.exception()
     if isinstance(error, StorageError):
         raise error
