@@ -282,7 +282,7 @@ def compact_segments(
     work, units = plan.work, plan.units
     make_keys = partial(band_keys, n_bands=work.n_bands)
     on_step(f"splitting {len(units):,} segments")
-    splits = _run_tasks(client, split_unit, [(unit, work, make_keys) for unit in units])
+    splits = _run_tasks(client, split_unit, [(unit, work) for unit in units])
     parts = make_parts(plan, splits)
     on_step(f"gathering {len(parts):,} parts")
     n_shapes = _run_tasks(client, count_distinct, [(part, units, work) for part in parts])

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from treesim_dask.index.cache import Cache
+from treesim_dask.index.columns import decode_integers
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import column_values, damage_errors, open_table
 from treesim_dask.kernels import kernel
@@ -20,10 +21,12 @@ _LOOKUP_KINDS: dict[str, Any] = {
     "first": np.uint64,
     "last": np.uint64,
     "file": np.int64,
-    "group": np.int64,
+    "offset": np.int64,
+    "n_bucket_bytes": np.int64,
+    "n_shape_bytes": np.int64,
     "n_rows": np.int64,
 }
-_FOOTER_FACTOR = 4  # a parsed footer takes about four times its size on disk
+_GROUPS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,18 @@ class Hits:
 class Lookup:
     """The row groups of a band table, in the order of (band, bucket). Arrays of shape (n_groups,).
 
-    ``first`` and ``last`` (uint64) are the least and the greatest bucket of a group; ``file`` and ``group`` say where
-    it is, ``n_rows`` how long.
+    ``first`` and ``last`` (uint64) are the least and the greatest bucket of a group; ``file`` and ``offset`` say where
+    its buckets are, ``n_bucket_bytes`` and, right behind them, ``n_shape_bytes`` how many bytes they and the shapes
+    take there, ``n_rows`` how many there are.
     """
 
     band: Int64Array
     first: UInt64Array
     last: UInt64Array
     file: Int64Array
-    group: Int64Array
+    offset: Int64Array
+    n_bucket_bytes: Int64Array
+    n_shape_bytes: Int64Array
     n_rows: Int64Array
 
     @property
@@ -75,7 +81,7 @@ class BandTable:
     names
         The files, relative to the index.
     cache
-        Keeps the lookup, the footers and decoded row groups.
+        Keeps the lookup and decoded row groups.
     lookup_name
         A Parquet file with the lookup; without it the lookup is made from the footers.
     """
@@ -90,10 +96,11 @@ class BandTable:
         return self._cache.get(key, self._load_lookup, lambda lookup: lookup.n_bytes)
 
     def _load_lookup(self) -> Lookup:
-        if self._lookup_name is None:
-            return lookup_of([self._open(file) for file in range(len(self._names))])
-        columns = open_table(self._store, self._lookup_name).read(use_threads=False)
-        return Lookup(*(column_values(columns, name).astype(kind) for name, kind in _LOOKUP_KINDS.items()))
+        if self._lookup_name is not None:
+            columns = open_table(self._store, self._lookup_name).read(use_threads=False)
+            if set(_LOOKUP_KINDS) <= set(columns.column_names):  # else it is from before offsets were noted
+                return Lookup(*(column_values(columns, name).astype(kind) for name, kind in _LOOKUP_KINDS.items()))
+        return lookup_of([open_table(self._store, name) for name in self._names])
 
     def find(self, keys: UInt64Array, cap: int | None = None) -> Hits:
         """Return the shapes that share a bucket with each query.
@@ -129,38 +136,32 @@ class BandTable:
             yield int(lookup.band[i]), buckets, shapes
 
     def _groups(self, lookup: Lookup, positions: Int64Array) -> Iterator[tuple[UInt64Array, UInt32Array]]:
-        """Yield the buckets and shapes of some row groups, reading several at once from a file."""
-        for block in np.array_split(positions, max(1, len(positions) // 64)):
-            kept: dict[int, Any] = {i: self._cache.find(self._group_key(i)) for i in block.tolist()}
-            missing = np.array([i for i, group in kept.items() if group is None], np.int64)
-            for file in np.unique(lookup.file[missing]).tolist():
-                kept.update(self._read_groups(lookup, file, missing[lookup.file[missing] == file]))
-            yield from (kept[int(i)] for i in block)
+        """Yield the buckets and shapes of some row groups, reading several at once."""
+        for first in range(0, len(positions), _GROUPS_AT_ONCE):
+            block = positions[first : first + _GROUPS_AT_ONCE].tolist()
+            kept: dict[int, Any] = {i: self._cache.find(self._group_key(i)) for i in block}
+            missing = [i for i, group in kept.items() if group is None]
+            kept.update(self._read_groups(lookup, missing))
+            yield from kept.values()
 
     def _read_groups(
-        self, lookup: Lookup, file: int, positions: Int64Array
+        self, lookup: Lookup, positions: Sequence[int]
     ) -> Iterator[tuple[int, tuple[UInt64Array, UInt32Array]]]:
-        numbers = lookup.group[positions].tolist()
-        with damage_errors(self._store, self._names[file]):
-            rows = self._open(file).read_row_groups(numbers, columns=["bucket", "shape"], use_threads=False)
-        ends = np.cumsum(lookup.n_rows[positions])[:-1]
-        buckets = np.split(column_values(rows, "bucket"), ends)
-        shapes = np.split(column_values(rows, "shape"), ends)
-        for i, *group in zip(positions.tolist(), buckets, shapes, strict=True):
-            piece = (group[0].copy(), group[1].copy())  # a view would keep its neighbours in memory
-            self._cache.keep(self._group_key(i), piece, piece[0].nbytes + piece[1].nbytes)
-            yield i, piece
+        names = [self._names[file] for file in lookup.file[positions].tolist()]
+        columns = (lookup.offset, lookup.n_bucket_bytes, lookup.n_shape_bytes, lookup.n_rows)
+        places = list(zip(*(column[positions].tolist() for column in columns), strict=True))
+        ranges = [(name, offset, offset + a + b) for name, (offset, a, b, _) in zip(names, places, strict=True)]
+        with damage_errors(self._store, self._names[0]):
+            read = self._store.read_ranges(ranges)
+        for i, name, data, (_, n_bytes, _, n_rows) in zip(positions, names, read, places, strict=True):
+            with damage_errors(self._store, name):
+                buckets = decode_integers(data[:n_bytes], n_rows, np.uint64)
+                shapes = decode_integers(data[n_bytes:], n_rows, np.uint32)
+            self._cache.keep(self._group_key(i), (buckets, shapes), buckets.nbytes + shapes.nbytes)
+            yield i, (buckets, shapes)
 
     def _group_key(self, position: int) -> tuple[str, str, str, int]:
         return self._store.url, self._names[0], "group", position
-
-    def _open(self, file: int) -> pq.ParquetFile:
-        key = (self._store.url, self._names[file], "file")
-        return self._cache.get(
-            key,
-            lambda: open_table(self._store, self._names[file]),
-            lambda table: _FOOTER_FACTOR * table.metadata.serialized_size,
-        )
 
 
 @kernel
@@ -182,16 +183,18 @@ def _find_members(
     return positions, shapes
 
 
-def lookup_of(tables: Sequence[pq.ParquetFile]) -> Lookup:
-    """Make the lookup of a band table from the footers of its files."""
+def lookup_of(tables: Sequence[pq.ParquetFile], first_file: int = 0) -> Lookup:
+    """Make the lookup of a band table from the footers of its files, numbered from `first_file` on."""
     rows = []
-    for file, table in enumerate(tables):
+    for file, table in enumerate(tables, first_file):
         for group in range(table.metadata.num_row_groups):
             metadata = table.metadata.row_group(group)
             if not metadata.num_rows:
                 continue
-            band, bucket = metadata.column(0).statistics, metadata.column(1).statistics
-            rows.append((band.min, bucket.min, bucket.max, file, group, metadata.num_rows))
+            band, bucket, shape = (metadata.column(i) for i in range(3))
+            place = (bucket.data_page_offset, bucket.total_compressed_size, shape.total_compressed_size)
+            edges = (band.statistics.min, bucket.statistics.min, bucket.statistics.max)
+            rows.append((*edges, file, *place, metadata.num_rows))
     columns: list[tuple[int, ...]] = list(zip(*rows, strict=True)) or [()] * len(_LOOKUP_KINDS)
     arrays: list[Any] = [np.array(c, kind) for c, kind in zip(columns, _LOOKUP_KINDS.values(), strict=True)]
     return Lookup(*arrays)

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.cache import Cache
+from treesim_dask.index.compression import decompress
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import damage_errors
@@ -150,8 +150,8 @@ class _Layout:
         """Return the rows of an encoded chunk."""
         n_bytes = self.n_rows_chunk * math.prod(self.row_shape) * self.dtype.itemsize
         try:
-            raw = pa.decompress(data, n_bytes, codec="zstd", asbytes=True)
-        except (OSError, ValueError) as error:
+            raw = decompress(data, n_bytes)
+        except OSError as error:
             raise IndexFormatError(f"{where} is damaged: {error}; `check` says which files are") from None
         return np.frombuffer(raw, self.dtype).reshape(self.n_rows_chunk, *self.row_shape)
 

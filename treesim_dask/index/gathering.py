@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treesim_dask.index.arrays import ArrayWriter
-from treesim_dask.index.bands import Lookup
+from treesim_dask.index.bands import Lookup, lookup_of
 from treesim_dask.index.parts import DIGESTS, ORIGINS, PAGE_INDPTR, SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, band_file_name, part_name
 from treesim_dask.index.splitting import MakeKeys, Unit, Work, read_split, read_split_pages
@@ -99,15 +99,14 @@ def order_bands(number: int, cells: Sequence[int], n_parts: int, work: Work) -> 
     step = f"bands-{number:05}"
     if (done := work.finished(step)) is not None:
         return done
-    lookup: list[list[int]] = []
     with work.scratch() as folder:
         path = folder / Path(band_file_name(number)).name
         with band_writer(path) as writer:
             for cell in cells:
-                band = cell // work.n_ranges
                 for buckets, shapes in _merge_cell(cell, n_parts, work):
-                    lookup.append([band, int(buckets[0]), int(buckets[-1]), number, len(lookup), len(buckets)])
-                    writer.write_table(_band_rows(band, buckets, shapes))
+                    writer.write_table(_band_rows(cell // work.n_ranges, buckets, shapes))
+        columns = lookup_of([pq.ParquetFile(path)], number)
+        lookup = list(zip(*(getattr(columns, name).tolist() for name in Lookup.__slots__), strict=True))
         (entry,) = file_checksums(folder).values()
         work.store.put_file(path, f"{SEGMENTS}/{work.compacted_id}/{band_file_name(number)}")
     return work.finish(step, {"lookup": lookup, "files": {band_file_name(number): entry}})
@@ -115,7 +114,7 @@ def order_bands(number: int, cells: Sequence[int], n_parts: int, work: Work) -> 
 
 def write_lookup(path: Path, rows: Sequence[Sequence[int]]) -> None:
     """Write where each row group of a band table is."""
-    kinds = (pa.uint16(), pa.uint64(), pa.uint64(), pa.uint32(), pa.uint32(), pa.uint32())
+    kinds = (pa.uint16(), pa.uint64(), pa.uint64(), pa.uint32(), pa.int64(), pa.uint32(), pa.uint32(), pa.uint32())
     columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
     pq.write_table(pa.table(dict(zip(Lookup.__slots__, arrays, strict=True))), path, compression="zstd")

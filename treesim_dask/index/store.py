@@ -128,11 +128,15 @@ class Store:
             names, starts, ends = zip(*ranges, strict=True) if ranges else ((), (), ())
             paths = [self.path(name) for name in names]
             return cast(list[bytes], self.fs.cat_ranges(paths, list(starts), list(ends), on_error="raise"))
-        parts = []
-        for name, start, end in ranges:
-            with Path(self.path(name)).open("rb", buffering=0) as file:
-                parts.append(os.pread(file.fileno(), end - start, start))
-        return parts
+        files: dict[str, int] = {}
+        try:
+            for name, _, _ in ranges:
+                if name not in files:
+                    files[name] = os.open(self.path(name), os.O_RDONLY)
+            return [os.pread(files[name], end - start, start) for name, start, end in ranges]
+        finally:
+            for file in files.values():
+                os.close(file)
 
     def read_tail(self, name: str, n_bytes: int) -> bytes:
         """Return the last bytes of a file."""
