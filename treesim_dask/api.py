@@ -17,10 +17,11 @@ from treesim_dask.index.live import count_live, live_segments
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.segment import SEGMENTS
 from treesim_dask.index.store import Store
+from treesim_dask.query.matches import SegmentAnswer
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
 from treesim_dask.query.page import QueryPage, check_hosts, load_query
-from treesim_dask.query.search import SegmentAnswer, fill_answers, in_blocks, search_segments
+from treesim_dask.query.search import fill_answers, in_blocks, search_segments
 
 if TYPE_CHECKING:
     import dask.array
@@ -277,7 +278,7 @@ class Index:
         """
         import pandas
 
-        from treesim_dask.query.search import Match
+        from treesim_dask.query.matches import Match
 
         answer = self.search(page, k, **options)
         columns = list(Match._fields)

@@ -35,9 +35,10 @@ from treesim_dask.index.store import Store
 from treesim_dask.index.tables import PAGE_SCHEMA
 from treesim_dask.index.writer import SegmentWriter
 from treesim_dask.progress import PageMeter, watch_pages
+from treesim_dask.query.matches import MatchTable, SegmentAnswer, merge_tables, no_matches
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
-from treesim_dask.query.search import SegmentAnswer, merge_answers, search_segment
+from treesim_dask.query.search import search_segment
 from treesim_dask.types import SkippedLog, Source, offsets_of
 
 if TYPE_CHECKING:
@@ -243,19 +244,19 @@ def search_on_cluster(
         Names this view of the index: workers keep what they read for later queries of the same name.
     """
     if not segments:
-        return [SegmentAnswer((), 0)] * len(queries)
+        return no_matches(len(queries), options).answers()
     bag = dask.bag.from_sequence(segments, partition_size=1)
     answers = bag.map_partitions(partial(_filter_rerank, list(queries), options, snapshot))
     merge_top_k = partial(_merge_top_k, options)
     merged = answers.reduction(merge_top_k, merge_top_k, split_every=_MERGE_WIDTH)
-    answer: list[SegmentAnswer] = client.compute(merged).result()
-    return answer
+    table: MatchTable = client.compute(merged).result()
+    return table.answers()
 
 
 @named_task("filter-rerank")
 def _filter_rerank(
     queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, segments: Iterable[Segment]
-) -> list[list[SegmentAnswer]]:
+) -> list[MatchTable]:
     cache = _worker_cache(snapshot)
     return [search_segment(segment.kept_in(cache), queries, options) for segment in segments]
 
@@ -267,8 +268,8 @@ def _worker_cache(snapshot: str) -> Cache:
 
 
 @named_task("merge-top-k")
-def _merge_top_k(options: SearchOptions, answers: Iterable[list[SegmentAnswer]]) -> list[SegmentAnswer]:
-    return [merge_answers(of_query, options) for of_query in zip(*answers, strict=True)]
+def _merge_top_k(options: SearchOptions, tables: Iterable[MatchTable]) -> MatchTable:
+    return merge_tables(list(tables), options)
 
 
 def compact_segments(

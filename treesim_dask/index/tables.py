@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import fsspec
 import numpy as np
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from treesim_dask.errors import IndexFormatError, MissingFileError, SourceError
 from treesim_dask.index.store import Store, storage_errors
 from treesim_dask.types import Int64Array, UInt64Array
+
+PageRows: TypeAlias = pa.Table  # rows of a page table
 
 PAGES = "pages.parquet"
 BANDS = "bands.parquet"
@@ -176,6 +178,16 @@ def column_values(table: pa.Table, name: str) -> NDArray[Any]:
 def page_columns(table: pa.Table) -> dict[str, list[Any]]:
     """Return the columns of a page table as lists; pyarrow would import pandas for the dates."""
     return {name: _dates(table) if name == "date" else table.column(name).to_pylist() for name in table.column_names}
+
+
+def take_pages(table: PageRows, rows: Int64Array) -> PageRows:
+    """Return some rows of a page table, in the given order."""
+    return table.take(arrow_integers(rows))
+
+
+def join_pages(tables: Sequence[PageRows], columns: Sequence[str]) -> PageRows:
+    """Return page tables one after the other, or one without rows."""
+    return pa.concat_tables(tables) if tables else PAGE_SCHEMA.empty_table().select(columns)
 
 
 def page_rows(table: pa.Table) -> list[dict[str, Any]]:

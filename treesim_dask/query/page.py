@@ -50,19 +50,17 @@ class QueryPage:
     digest: str | None = None
 
     @property
-    def is_known_by_digest(self) -> bool:
-        """True if nothing but its digest tells which indexed page it is."""
-        return self.page_id is None and self.place is None and self.url is None and self.digest is not None
+    def is_known(self) -> bool:
+        """True if something tells which indexed page it is."""
+        return any(known is not None for known in (self.page_id, self.place, self.url, self.digest))
 
-    def is_same_page(self, page_id: str, url: str, warc: str, offset: int, digest: str | None) -> bool:
-        """Tell whether an indexed page is the query page itself."""
-        if self.page_id is not None:
-            return self.page_id == page_id
+    def is_same_page(self, url: str, warc: str, offset: int, digest: str | None) -> bool:
+        """Tell whether an indexed page is the query page itself, of which no page id is known."""
         if self.place is not None:
             return self.place == (warc, offset)
         if self.url is not None:
             return self.url == url
-        return self.is_known_by_digest and self.digest == digest
+        return self.digest is not None and self.digest == digest
 
 
 def check_hosts(queries: Sequence[QueryPage], conditions: Conditions) -> None:
@@ -79,8 +77,28 @@ def check_hosts(queries: Sequence[QueryPage], conditions: Conditions) -> None:
 
 def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:
     """Hash a shape as the index does and return it as a query."""
-    signatures = make_family(config).sign(shape)
-    return QueryPage(name, shape, signatures[0], band_keys(signatures, config.n_bands)[0], **identity)
+    return make_queries([name], shape, config, [identity])[0]
+
+
+def make_queries(
+    names: Sequence[str], shapes: ShapeBatch, config: IndexConfig, identities: Sequence[Mapping[str, Any]] = ()
+) -> list[QueryPage]:
+    """Hash shapes all at once and return each as a query.
+
+    Parameters
+    ----------
+    names, shapes
+        What the user called the pages, and a row for each.
+    identities
+        What else is known of each: ``page_id``, ``url``, ``place``, ``digest``.
+    """
+    signatures = make_family(config).sign(shapes)
+    keys = band_keys(signatures, config.n_bands)
+    known = identities or [{}] * len(names)
+    return [
+        QueryPage(name, shapes.row(i), signatures[i], keys[i], **identity)
+        for i, (name, identity) in enumerate(zip(names, known, strict=True))
+    ]
 
 
 def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **identity: Any) -> QueryPage:
@@ -114,7 +132,7 @@ def queries_from_rows(
     page_ids = segment.page_ids(segment.page_origins(rows))
     urls = segment.read_pages(rows, ["url"]).column("url").to_pylist()
     return [
-        QueryPage(f"id:{page_id}", vectors.take(np.array([i])), signatures[i], keys[i], page_id=page_id, url=url)
+        QueryPage(f"id:{page_id}", vectors.row(i), signatures[i], keys[i], page_id=page_id, url=url)
         for page_id, url, i in zip(page_ids, urls, place.tolist(), strict=True)
     ]
 
