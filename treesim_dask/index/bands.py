@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from treesim_dask.index.columns import decode_integers
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import column_values, damage_errors, open_table
 from treesim_dask.kernels import kernel
-from treesim_dask.types import Int64Array, UInt32Array, UInt64Array, offsets_of
+from treesim_dask.types import Int64Array, UInt32Array, UInt64Array
 
 _LOOKUP_KINDS: dict[str, Any] = {
     "band": np.int64,
@@ -115,16 +116,15 @@ class BandTable:
             Take at most this many shapes of a bucket.
         """
         lookup = self.lookup
-        queries, bands, groups = _wanted_groups(keys, lookup)
+        queries, bands, groups = _wanted_groups(keys, lookup.band, lookup.first, lookup.last)
         order = np.argsort(groups, kind="stable")
         queries, bands, groups = queries[order], bands[order], groups[order]
-        distinct, starts = np.unique(groups, return_index=True)
-        stops = np.append(starts, len(groups))[1:]
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        edges = [*starts.tolist(), len(groups)]
         wanted = keys[queries, bands]
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-        ranges = zip(starts.tolist(), stops.tolist(), strict=True)
-        for (buckets, members), (start, stop) in zip(self._groups(lookup, distinct), ranges, strict=True):
-            found.append(_find_members(buckets, members, wanted, start, stop))
+        pieces = zip(self._groups(lookup, groups[starts]), pairwise(edges), strict=True)
+        found += [_find_members(buckets, members, wanted, *edge) for (buckets, members), edge in pieces]
         position, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
         hits = Hits(queries[position], bands[position], shapes, np.zeros(len(keys), np.int64))
         return hits if cap is None else _cap_buckets(hits, cap, keys.shape[1])
@@ -200,19 +200,29 @@ def lookup_of(tables: Sequence[pq.ParquetFile], first_file: int = 0) -> Lookup:
     return Lookup(*arrays)
 
 
-def _wanted_groups(keys: UInt64Array, lookup: Lookup) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return (query, band, row group) wherever a row group may hold the bucket of a query."""
+@kernel
+def _wanted_groups(
+    keys: UInt64Array, band: Int64Array, first: UInt64Array, last: UInt64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return (query, band, row group) wherever a row group may hold the bucket of a query, ordered by band."""
     n_queries, n_bands = keys.shape
-    edges = np.searchsorted(lookup.band, np.arange(n_bands + 1))
+    edges = np.searchsorted(band, np.arange(n_bands + 1))
     low, high = np.empty((n_bands, n_queries), np.int64), np.empty((n_bands, n_queries), np.int64)
-    for band in range(n_bands):
-        groups = slice(edges[band], edges[band + 1])
-        low[band] = edges[band] + np.searchsorted(lookup.last[groups], keys[:, band], "left")
-        high[band] = edges[band] + np.searchsorted(lookup.first[groups], keys[:, band], "right")
-    lengths = np.maximum(high - low, 0).ravel()
-    cell = np.repeat(np.arange(n_bands * n_queries), lengths)
-    groups_ = low.ravel()[cell] + np.arange(len(cell)) - offsets_of(lengths)[:-1][cell]
-    return cell % n_queries, cell // n_queries, groups_
+    n = 0
+    for i in range(n_bands):
+        groups = slice(edges[i], edges[i + 1])
+        for query in range(n_queries):
+            low[i, query] = edges[i] + np.searchsorted(last[groups], keys[query, i])
+            high[i, query] = edges[i] + np.searchsorted(first[groups], keys[query, i], "right")
+            n += max(high[i, query] - low[i, query], 0)
+    queries, bands, wanted = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    n = 0
+    for i in range(n_bands):
+        for query in range(n_queries):
+            for group in range(low[i, query], high[i, query]):
+                queries[n], bands[n], wanted[n] = query, i, group
+                n += 1
+    return queries, bands, wanted
 
 
 def _cap_buckets(hits: Hits, cap: int, n_bands: int) -> Hits:

@@ -17,7 +17,7 @@ from treesim_dask.index.bands import Lookup, lookup_of
 from treesim_dask.index.parts import DIGESTS, ORIGINS, PAGE_INDPTR, SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, band_file_name, part_name
 from treesim_dask.index.splitting import MakeKeys, Unit, Work, read_split, read_split_pages
-from treesim_dask.index.tables import BAND_SCHEMA, PAGE_SCHEMA, PAGES, band_writer
+from treesim_dask.index.tables import BAND_SCHEMA, PAGE_SCHEMA, PAGES, band_writer, compacted_page_options
 from treesim_dask.index.writer import VectorWriter, file_checksums
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array, offsets_of
 
@@ -192,7 +192,7 @@ def _write_pages(folder: Path, pages: pa.Table, n_shapes: int, first_shape: int,
     columns = [names, *(pages.column(name) for name in PAGE_SCHEMA.names)]
     columns[COMPACTED_PAGE_SCHEMA.get_field_index("shape")] = pa.array((shape + first_shape).astype(np.uint32))
     table = pa.table(dict(zip(COMPACTED_PAGE_SCHEMA.names, columns, strict=True)), schema=COMPACTED_PAGE_SCHEMA)
-    pq.write_table(table, folder / PAGES, row_group_size=_PAGE_GROUP_ROWS, compression="zstd", compression_level=5)
+    pq.write_table(table, folder / PAGES, row_group_size=_PAGE_GROUP_ROWS, **compacted_page_options())
 
 
 def _write_band_rows(path: Path, keys: UInt64Array, first_shape: int, work: Work) -> None:

@@ -34,7 +34,7 @@ class Vectors:
         """Return the vectors of some shapes in the given order, or of all."""
         if shapes is None:
             return ShapeBatch(self._indptr.read(), self._branches.read(), self._counts.read())
-        starts, stops = self._indptr.take(shapes), self._indptr.take(shapes + 1)
+        starts, stops = _row_bounds(self._indptr, shapes)
         branches, counts = (array.read_ranges(starts, stops) for array in (self._branches, self._counts))
         return ShapeBatch(offsets_of(stops - starts), branches, counts)
 
@@ -162,7 +162,8 @@ class CompactedPart:
 
     def count_pages(self, shapes: Int64Array) -> Int64Array:
         """Return the number of pages of each shape."""
-        return np.asarray(self._indptr.take(shapes + 1) - self._indptr.take(shapes), np.int64)
+        starts, stops = _row_bounds(self._indptr, shapes)
+        return stops - starts
 
     def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
         """Return the rows of the first pages of each shape, as many as said, in the order of their ids."""
@@ -171,6 +172,12 @@ class CompactedPart:
     def page_origins(self, rows: Int64Array | None = None) -> UInt64Array:
         """Return where pages were first written: the number of the origin in the upper 32 bits, the row below."""
         return self._origins.read() if rows is None else self._origins.take(rows)
+
+
+def _row_bounds(indptr: ChunkedArray, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return where some rows of a CSR array start and stop."""
+    starts, stops = indptr.read_ranges(rows, rows + 2).reshape(-1, 2).T
+    return np.asarray(starts), np.asarray(stops)
 
 
 def _spread(starts: Int64Array, lengths: Int64Array) -> Int64Array:
