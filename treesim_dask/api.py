@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from treesim_dask.config import IndexConfig
@@ -20,7 +21,7 @@ from treesim_dask.index.store import Store
 from treesim_dask.query.matches import SegmentAnswer
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
-from treesim_dask.query.page import QueryPage, check_hosts, load_query
+from treesim_dask.query.page import QueryPage, check_hosts, load_queries
 from treesim_dask.query.search import fill_answers, in_blocks, search_segments
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from treesim_dask.query.evaluate import Evaluation
 
 _T = TypeVar("_T")
+_PAGES_AT_ONCE = 64  # loaded and parsed together, as whole pages are large
 
 
 def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memory: int = DEFAULT_MEMORY) -> Index:
@@ -188,7 +190,7 @@ class Index:
     ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
         """Yield each page with its answer, in order; some hundreds are answered at once. See `search`."""
         chosen = self._options(k, storage_options, options)
-        for block in in_blocks(self._load(page, storage_options) for page in pages):
+        for block in in_blocks(self._load_all(pages, storage_options), k):
             yield from zip(block, self._answer(block, chosen, client), strict=True)
 
     def search_batch(
@@ -212,9 +214,19 @@ class Index:
         return self.search_many(queries, k, storage_options=storage_options, **options)
 
     def _load(self, page: str | bytes | QueryPage, storage_options: Mapping[str, Any] | None) -> QueryPage:
-        if isinstance(page, QueryPage):
-            return page
-        return self._retry(lambda: load_query(page, self.segments, self.config, storage_options))
+        return next(self._load_all([page], storage_options))
+
+    def _load_all(
+        self, pages: Iterable[str | bytes | QueryPage], storage_options: Mapping[str, Any] | None
+    ) -> Iterator[QueryPage]:
+        remaining = iter(pages)
+        while some := list(islice(remaining, _PAGES_AT_ONCE)):
+            yield from self._retry(partial(self._load_some, some, storage_options))
+
+    def _load_some(
+        self, pages: Sequence[str | bytes | QueryPage], storage_options: Mapping[str, Any] | None
+    ) -> list[QueryPage]:
+        return load_queries(pages, self.segments, self.config, storage_options)
 
     def _retry(self, ask: Callable[[], _T]) -> _T:
         """Ask; where compaction has removed a segment meanwhile, again of those that took its place."""
@@ -255,7 +267,7 @@ class Index:
             return search_segments(self.segments, queries, options)
         from treesim_dask.dataflow import search_on_cluster
 
-        return search_on_cluster(client, self.segments, queries, options, self._snapshot)
+        return search_on_cluster(client, self.segments, queries, options, self._snapshot, self._memory)
 
     def query(self, page: str | bytes | QueryPage, k: int = 10, **options: Any) -> pandas.DataFrame:
         """Return the pages built most like the given one, best first.

@@ -230,7 +230,12 @@ def _outcome(future: Future, url: str) -> TimedOutcome:
 
 
 def search_on_cluster(
-    client: Client, segments: Sequence[Segment], queries: Sequence[QueryPage], options: SearchOptions, snapshot: str
+    client: Client,
+    segments: Sequence[Segment],
+    queries: Sequence[QueryPage],
+    options: SearchOptions,
+    snapshot: str,
+    memory: int,
 ) -> list[SegmentAnswer]:
     """Answer queries with one task a segment and a tree of merges; `k` rows a query travel back.
 
@@ -242,11 +247,13 @@ def search_on_cluster(
         What to search, for what, and how.
     snapshot
         Names this view of the index: workers keep what they read for later queries of the same name.
+    memory
+        How many bytes each worker may keep.
     """
     if not segments:
         return no_matches(len(queries), options).answers()
     bag = dask.bag.from_sequence(segments, partition_size=1)
-    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options, snapshot))
+    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options, snapshot, memory))
     merge_top_k = partial(_merge_top_k, options)
     merged = answers.reduction(merge_top_k, merge_top_k, split_every=_MERGE_WIDTH)
     table: MatchTable = client.compute(merged).result()
@@ -255,16 +262,16 @@ def search_on_cluster(
 
 @named_task("filter-rerank")
 def _filter_rerank(
-    queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, segments: Iterable[Segment]
+    queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, memory: int, segments: Iterable[Segment]
 ) -> list[MatchTable]:
-    cache = _worker_cache(snapshot)
+    cache = _worker_cache(snapshot, memory)
     return [search_segment(segment.kept_in(cache), queries, options) for segment in segments]
 
 
 @lru_cache(maxsize=1)
-def _worker_cache(snapshot: str) -> Cache:
+def _worker_cache(snapshot: str, memory: int) -> Cache:
     """Return what a worker keeps between the queries of one view of an index."""
-    return Cache()
+    return Cache(memory)
 
 
 @named_task("merge-top-k")

@@ -103,8 +103,8 @@ class BandTable:
                 return Lookup(*(column_values(columns, name).astype(kind) for name, kind in _LOOKUP_KINDS.items()))
         return lookup_of([open_table(self._store, name) for name in self._names])
 
-    def find(self, keys: UInt64Array, cap: int | None = None) -> Hits:
-        """Return the shapes that share a bucket with each query.
+    def find(self, keys: UInt64Array, cap: int | None = None, most: int | None = None) -> Hits | None:
+        """Return the shapes that share a bucket with each query, or None if there are more than `most`.
 
         Every row group is looked at once, however many queries want it.
 
@@ -114,6 +114,8 @@ class BandTable:
             Shape (n_queries, n_bands), dtype uint64: the bucket of each query in each band.
         cap
             Take at most this many shapes of a bucket.
+        most
+            How many hits there is memory for.
         """
         lookup = self.lookup
         queries, bands, groups = _wanted_groups(keys, lookup.band, lookup.first, lookup.last)
@@ -122,9 +124,12 @@ class BandTable:
         starts = np.flatnonzero(np.diff(groups, prepend=-1))
         edges = [*starts.tolist(), len(groups)]
         wanted = keys[queries, bands]
-        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-        pieces = zip(self._groups(lookup, groups[starts]), pairwise(edges), strict=True)
-        found += [_find_members(buckets, members, wanted, *edge) for (buckets, members), edge in pieces]
+        found, n_found = [(np.empty(0, np.int64), np.empty(0, np.int64))], 0
+        for (buckets, members), edge in zip(self._groups(lookup, groups[starts]), pairwise(edges), strict=True):
+            found.append(_find_members(buckets, members, wanted, *edge))
+            n_found += len(found[-1][0])
+            if most is not None and n_found > most:
+                return None
         position, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
         hits = Hits(queries[position], bands[position], shapes, np.zeros(len(keys), np.int64))
         return hits if cap is None else _cap_buckets(hits, cap, keys.shape[1])

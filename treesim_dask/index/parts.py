@@ -20,7 +20,8 @@ INDPTR, BRANCHES, COUNTS = "branches/indptr", "branches/branch", "branches/count
 DIGESTS = "digests"  # in the place of the vectors, where they are not stored
 PAGE_INDPTR, ORIGINS = "shape_pages/indptr", "shape_pages/origin"
 
-_FOOTER_FACTOR = 4  # a parsed footer takes about four times its size on disk
+_FOOTER_FACTOR = 14  # what a parsed footer takes in memory for each byte of the file, as measured
+_TABLE_BYTES = 12 * 2**10  # what a table takes beside its columns, as measured
 
 
 class Vectors:
@@ -86,7 +87,7 @@ class PageTable:
         return self._cache.get(
             (self._store.url, self._name, group, names),
             lambda: table.read_row_group(group, columns=list(names), use_threads=False),
-            lambda piece: int(piece.nbytes),
+            lambda piece: int(piece.nbytes) + _TABLE_BYTES,
         )
 
 

@@ -249,5 +249,5 @@ def open_table(store: Store, name: str) -> pq.ParquetFile:
     """Open a Parquet file of a published segment."""
     with damage_errors(store, name):
         if store.is_local:
-            return pq.ParquetFile(store.path(name), memory_map=True, page_checksum_verification=True)
+            return pq.ParquetFile(store.path(name), page_checksum_verification=True)  # mapped, it would count as memory
         return pq.ParquetFile(store.open_binary(name), page_checksum_verification=True)

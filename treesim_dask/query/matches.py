@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -216,6 +216,20 @@ class SegmentAnswer:
             rows = "row" if self.n_agree == 1 else f"{self.n_agree} rows"
             notes.append(f"too few pages share a bucket: also took those that agree in the first {rows} of a band")
         return notes
+
+
+def stack_tables(tables: Sequence[MatchTable]) -> MatchTable:
+    """Return the matches of several blocks of queries of one segment as those of one block."""
+    names = ("keys", "scores", "cosines", "jaccards", "bands", "origins", "is_query", "n_candidates", "n_capped")
+    columns: dict[str, Any] = {name: _join(tables, name) for name in names}
+    return replace(
+        tables[0],
+        indptr=offsets_of(np.concatenate([np.diff(table.indptr) for table in tables])),
+        band_indptr=offsets_of(np.concatenate([np.diff(table.band_indptr) for table in tables])),
+        names=max((table.names for table in tables), key=len),  # without matches there are none
+        pages=join_pages([table.pages for table in tables], MATCH_COLUMNS),
+        **columns,
+    )
 
 
 def merge_tables(tables: Sequence[MatchTable], options: SearchOptions) -> MatchTable:

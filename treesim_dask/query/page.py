@@ -16,7 +16,7 @@ from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.segment import Segment
 from treesim_dask.query.options import Conditions, host_of
-from treesim_dask.query.source import find_indexed, load_html
+from treesim_dask.query.source import LoadedPage, find_indexed, load_html
 from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
 
@@ -137,26 +137,35 @@ def queries_from_rows(
     ]
 
 
-def load_query(
-    page: str | bytes,
+def load_queries(
+    pages: Sequence[str | bytes | QueryPage],
     segments: Sequence[Segment],
     config: IndexConfig,
     storage_options: Mapping[str, Any] | None = None,
-) -> QueryPage:
-    """Find the page a user means.
+) -> list[QueryPage]:
+    """Find the pages a user means; what has to be parsed and hashed is so all at once.
 
     Parameters
     ----------
-    page
+    pages
         HTML as bytes, or its name; see `treesim_dask.query.source.load_html`. Of a page given by id only what the
-        index holds of it is read.
+        index holds of it is read. Queries are passed on as they are.
     segments, config
         The index to be searched.
     storage_options
         For reading archives.
     """
-    if isinstance(page, str) and page.startswith("id:"):
-        return query_from_index(segments, page.removeprefix("id:"), config, storage_options)
-    found = load_html(page, segments, storage_options)
-    shape = shape_pages([found.html], config)
-    return make_query(found.name, shape, config, url=found.url, place=found.place, digest=found.digest)
+    queries: list[QueryPage | LoadedPage] = []
+    for page in pages:
+        if isinstance(page, QueryPage):
+            queries.append(page)
+        elif isinstance(page, str) and page.startswith("id:"):
+            queries.append(query_from_index(segments, page.removeprefix("id:"), config, storage_options))
+        else:
+            queries.append(load_html(page, segments, storage_options))
+    loaded = [page for page in queries if isinstance(page, LoadedPage)]
+    if loaded:
+        known = [{"url": page.url, "place": page.place, "digest": page.digest} for page in loaded]
+        shapes = shape_pages([page.html for page in loaded], config)
+        made = iter(make_queries([page.name for page in loaded], shapes, config, known))
+    return [next(made) if isinstance(page, LoadedPage) else page for page in queries]

@@ -14,13 +14,16 @@ import numpy as np
 
 from treesim_dask.index.bands import Hits
 from treesim_dask.index.segment import Segment
-from treesim_dask.query.matches import MATCH_COLUMNS, MatchTable, SegmentAnswer, merge_tables, no_matches
+from treesim_dask.query.matches import MATCH_COLUMNS, MatchTable, SegmentAnswer, merge_tables, no_matches, stack_tables
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.rerank import Pairs, rerank
 from treesim_dask.query.selection import Selected, is_query_page, select_pages
 from treesim_dask.types import offsets_of
 
+# What a batch works on at a time; some hundred bytes each. Both are met by a thousand ordinary queries.
+_HITS_AT_ONCE = 2**20
+_MATCHES_AT_ONCE = 2**14
 _QUERIES_AT_ONCE = 1024
 
 
@@ -31,6 +34,9 @@ def search_segment(segment: Segment, queries: Sequence[QueryPage], options: Sear
     """
     # 1. filter
     hits = _find_hits(segment, queries, options)
+    if hits is None:
+        half = len(queries) // 2
+        return stack_tables([search_segment(segment, some, options) for some in (queries[:half], queries[half:])])
     if not len(hits.shapes):
         return no_matches(len(queries), options)
     # 2. rerank
@@ -40,11 +46,13 @@ def search_segment(segment: Segment, queries: Sequence[QueryPage], options: Sear
     return _make_table(segment, queries, hits, pairs, selected, options)
 
 
-def _find_hits(segment: Segment, queries: Sequence[QueryPage], options: SearchOptions) -> Hits:
+def _find_hits(segment: Segment, queries: Sequence[QueryPage], options: SearchOptions) -> Hits | None:
+    """Return the hits of all queries, None if they are too many to be held at once."""
     keys = np.stack([query.keys for query in queries])
+    most = _HITS_AT_ONCE if len(queries) > 1 else None
     if options.n_agree is None:
-        return segment.find_hits(keys, options.bucket_cap)
-    return segment.scan_hits(np.stack([query.signature for query in queries]), keys.shape[1], options.n_agree)
+        return segment.find_hits(keys, options.bucket_cap, most)
+    return segment.scan_hits(np.stack([query.signature for query in queries]), keys.shape[1], options.n_agree, most)
 
 
 def search_segments(
@@ -59,14 +67,15 @@ def search_many(
     segments: Sequence[Segment], queries: Iterable[QueryPage], options: SearchOptions
 ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
     """Answer any number of queries, in their order and in bounded memory: some hundreds at once."""
-    for block in in_blocks(queries):
+    for block in in_blocks(queries, options.k):
         yield from zip(block, search_segments(segments, block, options), strict=True)
 
 
-def in_blocks(queries: Iterable[QueryPage]) -> Iterator[list[QueryPage]]:
-    """Cut queries into blocks that are answered at once."""
+def in_blocks(queries: Iterable[QueryPage], k: int) -> Iterator[list[QueryPage]]:
+    """Cut queries for k matches each into blocks that are answered at once."""
+    n_at_once = max(1, min(_QUERIES_AT_ONCE, _MATCHES_AT_ONCE // k))
     remaining = iter(queries)
-    while block := list(islice(remaining, _QUERIES_AT_ONCE)):
+    while block := list(islice(remaining, n_at_once)):
         yield block
 
 
