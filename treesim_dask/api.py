@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from treesim_dask.index.check import Problem
     from treesim_dask.query.evaluate import Evaluation
 
+WORKING_MEMORY = 256 * 2**20  # what a process takes at most for queries beside what it may keep; a test holds it
+
 _T = TypeVar("_T")
 _PAGES_AT_ONCE = 64  # loaded and parsed together, as whole pages are large
 
@@ -49,8 +51,9 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memor
     storage_options
         Passed to the fsspec file system.
     memory
-        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first. It
-        bounds what is kept, not the process: what a query or a batch works on meanwhile comes on top.
+        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first. A process
+        grows by this and at most `WORKING_MEMORY` (256 MiB) more: compiled code, and what a block of a batch works on.
+        A single query whose buckets hold millions of different shapes takes more; ``bucket_cap`` limits that.
     """
     return Index(Store(url, storage_options), memory)
 
