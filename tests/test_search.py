@@ -112,7 +112,7 @@ def test_a_batch_too_large_for_memory_is_answered_in_pieces(index, monkeypatch, 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=200))
 def test_hits_are_gathered_by_pair(hits):
-    queries, shapes = (np.array(column, np.int64) for column in zip(*hits, strict=True))
+    queries, shapes = (np.array(column, np.uint32) for column in zip(*hits, strict=True))
     of_query, of_shape, indptr, entries = pair_hits(queries, shapes, 6)
     pairs = list(zip(of_query.tolist(), of_shape.tolist(), strict=True))
     assert sorted(pairs) == sorted(set(hits))

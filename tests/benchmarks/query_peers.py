@@ -2,9 +2,9 @@
 
 All index the distinct shapes of a synthetic index (see `benchmarks.synthetic`) and are asked for the ten most similar
 pages by log-cosine. Recall is the share of answers as good as the tenth of a brute-force search. Times include
-hashing the query and the exact rerank; all are warm, ours keeps what it has read within its usual bound and returns
-pages with their URLs, the others hold everything in memory. Spark is asked for few queries, since each of them scans
-its table.
+hashing the query and the exact rerank, and are the median of five rounds after one to warm up. Ours reads from disk
+and keeps what it has read within its usual bound, the others hold everything in memory. Spark is asked for few queries
+and once, since each of them scans its table.
 
     PYTHONPATH=tests python -m benchmarks.query_peers INDEX [N_QUERIES] [SPARK_QUERIES]
 """
@@ -44,11 +44,15 @@ class Pages:
         return np.repeat(scores[best], self.n_pages[candidates[best]])[:K]
 
 
-def timed(queries: Sequence[ShapeBatch], pages: Pages, find: Callable[[ShapeBatch], np.ndarray]) -> Answer:
-    """Ask one query after the other."""
-    started = time.perf_counter()
-    scores = [pages.rerank(query, find(query)) for query in queries]
-    return scores, time.perf_counter() - started
+def timed(ask: Callable[[], list[np.ndarray]], n_rounds: int = 5) -> Answer:
+    """Ask once to warm up, then some times more, and return the scores and the median time."""
+    ask()
+    seconds = []
+    for _ in range(n_rounds):
+        started = time.perf_counter()
+        scores = ask()
+        seconds.append(time.perf_counter() - started)
+    return scores, float(np.median(seconds))
 
 
 def ask_ours(url: str, queries: Sequence[ShapeBatch], with_matches: bool = False) -> Answer:
@@ -65,9 +69,7 @@ def ask_ours(url: str, queries: Sequence[ShapeBatch], with_matches: bool = False
             return [np.array([match.score for match in answer.matches]) for answer in answers]
         return [answer.scores for answer in answers]
 
-    ask()
-    started = time.perf_counter()
-    return ask(), time.perf_counter() - started
+    return timed(ask)
 
 
 def ask_datasketch(pages: Pages, queries: Sequence[ShapeBatch]) -> Answer:
@@ -85,9 +87,11 @@ def ask_datasketch(pages: Pages, queries: Sequence[ShapeBatch]) -> Answer:
         for row in range(len(shapes)):
             signature = sign(shapes.branches[shapes.indptr[row] : shapes.indptr[row + 1]])
             session.insert(row, signature, check_duplication=False)
-    find = lambda query: np.array(sorted(lsh.query(sign(query.branches))), np.int64)  # noqa: E731
-    timed(queries, pages, find)  # once before, as ours
-    return timed(queries, pages, find)
+
+    def find(query: ShapeBatch) -> np.ndarray:
+        return np.array(sorted(lsh.query(sign(query.branches))), np.int64)
+
+    return timed(lambda: [pages.rerank(query, find(query)) for query in queries])
 
 
 def project(shapes: ShapeBatch, n_dimensions: int = 256) -> np.ndarray:
@@ -114,9 +118,7 @@ def ask_faiss(pages: Pages, queries: Sequence[ShapeBatch], n_reranked: int = 50)
         _, nearest = index.search(project(join_vectors(queries)), n_reranked)
         return [pages.rerank(query, row[row >= 0]) for query, row in zip(queries, nearest, strict=True)]
 
-    ask()
-    started = time.perf_counter()
-    return ask(), time.perf_counter() - started
+    return timed(ask)
 
 
 def ask_spark(pages: Pages, queries: Sequence[ShapeBatch]) -> Answer:
@@ -142,7 +144,7 @@ def ask_spark(pages: Pages, queries: Sequence[ShapeBatch]) -> Answer:
         nearest = model.approxNearestNeighbors(hashed, vector(0, query), 50).select("row").collect()
         return np.array([row[0] for row in nearest], np.int64)
 
-    answer = timed(queries, pages, find)
+    answer = timed(lambda: [pages.rerank(query, find(query)) for query in queries], n_rounds=1)
     spark.stop()
     return answer
 

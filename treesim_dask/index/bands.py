@@ -28,6 +28,7 @@ _LOOKUP_KINDS: dict[str, Any] = {
     "n_rows": np.int64,
 }
 _GROUPS_AT_ONCE = 64
+_HITS_PER_QUERY = 2**10  # for which there is room at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,14 @@ class Hits:
     Parameters
     ----------
     queries, bands, shapes
-        Shape (n_hits,), dtype int64.
+        Shape (n_hits,), dtype uint32; the bands of a query and a shape are in ascending order.
     n_capped
         Shape (n_queries,), dtype int64: how many entries of overfull buckets were passed over.
     """
 
-    queries: Int64Array
-    bands: Int64Array
-    shapes: Int64Array
+    queries: UInt32Array
+    bands: UInt32Array
+    shapes: UInt32Array
     n_capped: Int64Array
 
 
@@ -124,14 +125,16 @@ class BandTable:
         starts = np.flatnonzero(np.diff(groups, prepend=-1))
         edges = [*starts.tolist(), len(groups)]
         wanted = keys[queries, bands]
-        found, n_found = [(np.empty(0, np.int64), np.empty(0, np.int64))], 0
+        found, n_found = np.empty((3, _HITS_PER_QUERY * len(keys)), np.uint32), 0
         for (buckets, members), edge in zip(self._groups(lookup, groups[starts]), pairwise(edges), strict=True):
-            found.append(_find_members(buckets, members, wanted, *edge))
-            n_found += len(found[-1][0])
-            if most is not None and n_found > most:
+            first, lengths, n_more = _find_buckets(buckets, wanted, *edge)
+            if most is not None and n_found + n_more > most:
                 return None
-        position, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
-        hits = Hits(queries[position], bands[position], shapes, np.zeros(len(keys), np.int64))
+            if n_found + n_more > found.shape[1]:
+                found = np.concatenate([found, np.empty((3, found.shape[1] + n_more), np.uint32)], axis=1)
+            _take_members(members, first, lengths, queries, bands, edge[0], found, n_found)
+            n_found += n_more
+        hits = Hits(found[0, :n_found], found[1, :n_found], found[2, :n_found], np.zeros(len(keys), np.int64))
         return hits if cap is None else _cap_buckets(hits, cap, keys.shape[1])
 
     def read_all(self) -> Iterator[tuple[int, UInt64Array, UInt32Array]]:
@@ -170,22 +173,36 @@ class BandTable:
 
 
 @kernel
-def _find_members(
-    buckets: UInt64Array, members: UInt32Array, wanted: UInt64Array, start: int, stop: int
-) -> tuple[Int64Array, Int64Array]:
-    """Return the shapes of the buckets ``wanted[start:stop]``, each with the position of its bucket in `wanted`."""
+def _find_buckets(
+    buckets: UInt64Array, wanted: UInt64Array, start: int, stop: int
+) -> tuple[Int64Array, Int64Array, int]:
+    """Return where each of the buckets ``wanted[start:stop]`` begins, how long it is, and how long all are together."""
     first = np.searchsorted(buckets, wanted[start:stop])
     lengths = np.zeros(stop - start, np.int64)
     for i in range(stop - start):
         while first[i] + lengths[i] < len(buckets) and buckets[first[i] + lengths[i]] == wanted[start + i]:
             lengths[i] += 1
-    positions, shapes = np.empty(lengths.sum(), np.int64), np.empty(lengths.sum(), np.int64)
-    n = 0
-    for i in range(stop - start):
+    return first, lengths, lengths.sum()
+
+
+@kernel
+def _take_members(
+    members: UInt32Array,
+    first: Int64Array,
+    lengths: Int64Array,
+    queries: Int64Array,
+    bands: Int64Array,
+    start: int,
+    found: UInt32Array,
+    n_found: int,
+) -> None:
+    """Write query, band and shape of each entry of some buckets, those of queries from `start` on, behind others."""
+    for i in range(len(first)):
         for entry in range(first[i], first[i] + lengths[i]):
-            positions[n], shapes[n] = start + i, members[entry]
-            n += 1
-    return positions, shapes
+            found[0, n_found] = queries[start + i]
+            found[1, n_found] = bands[start + i]
+            found[2, n_found] = members[entry]
+            n_found += 1
 
 
 def lookup_of(tables: Sequence[pq.ParquetFile], first_file: int = 0) -> Lookup:
@@ -232,7 +249,7 @@ def _wanted_groups(
 
 def _cap_buckets(hits: Hits, cap: int, n_bands: int) -> Hits:
     """Keep the first `cap` shapes of each query and band."""
-    cell = hits.queries * n_bands + hits.bands
+    cell = hits.queries.astype(np.int64) * n_bands + hits.bands
     order = np.lexsort((hits.shapes, cell))
     starts = np.flatnonzero(np.append(True, np.diff(cell[order]) != 0)) if len(order) else order
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))

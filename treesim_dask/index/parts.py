@@ -191,9 +191,17 @@ def join_vectors(batches: Sequence[ShapeBatch]) -> ShapeBatch:
     """Join batches, one after the other."""
     if len(batches) == 1:
         return batches[0]
-    lengths = [np.diff(batch.indptr) for batch in batches]
     return ShapeBatch(
-        offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])),
+        offsets_of(_row_lengths(batches)),
         np.concatenate([np.empty(0, np.uint32), *(batch.branches for batch in batches)]),
         np.concatenate([np.empty(0, np.uint32), *(batch.counts for batch in batches)]),
     )
+
+
+def _row_lengths(batches: Sequence[ShapeBatch]) -> Int64Array:
+    """Return the lengths of all rows; with as few calls for a thousand batches of one row as for one of a thousand."""
+    if not batches:
+        return np.empty(0, np.int64)
+    ends = np.cumsum([len(batch) + 1 for batch in batches])
+    lengths = np.diff(np.concatenate([batch.indptr for batch in batches]))
+    return np.delete(lengths, ends[:-1] - 1)  # from the end of one batch to the start of the next

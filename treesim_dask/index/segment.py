@@ -261,8 +261,8 @@ class Segment:
                     if most is not None and n_found > most:
                         return None
             first += len(array)
-        queries, bands, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
-        return Hits(queries, bands, shapes, np.zeros(len(signatures), np.int64))
+        columns = [np.concatenate(column).astype(np.uint32) for column in zip(*found, strict=True)]
+        return Hits(columns[0], columns[1], columns[2], np.zeros(len(signatures), np.int64))
 
     @property
     def _signatures(self) -> list[ChunkedArray]:

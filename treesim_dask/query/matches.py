@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from treesim_dask.hashing.bands import candidate_probability
 from treesim_dask.index.tables import PageRows, join_pages, page_columns, take_pages
 from treesim_dask.query.options import SearchOptions
-from treesim_dask.types import FloatArray, Int64Array, UInt64Array, offsets_of, rank_in_runs, row_entries
+from treesim_dask.types import FloatArray, Int64Array, UInt32Array, UInt64Array, offsets_of, rank_in_runs, row_entries
 
 MATCH_COLUMNS = ("url", "date", "warc", "offset", "length", "n_nodes")  # of the page table
 
@@ -65,7 +65,7 @@ class MatchTable:
     scores, cosines, jaccards
         Shape (n,), dtype float64.
     band_indptr, bands
-        The bands that fired for match i are ``bands[band_indptr[i]:band_indptr[i + 1]]``, dtype int64.
+        The bands that fired for match i are ``bands[band_indptr[i]:band_indptr[i + 1]]``, dtype uint32.
     names, origins
         The page ids: number in `names`, which are sorted, in the upper 32 bits and row below; shape (n,), dtype uint64.
     is_query
@@ -84,7 +84,7 @@ class MatchTable:
     cosines: FloatArray
     jaccards: FloatArray
     band_indptr: Int64Array
-    bands: Int64Array
+    bands: UInt32Array
     names: Sequence[str]
     origins: UInt64Array
     is_query: NDArray[np.bool_]
@@ -129,7 +129,7 @@ def no_matches(n_queries: int, options: SearchOptions, n_capped: Int64Array | No
         np.zeros(n_queries + 1, np.int64),
         *(nothing,) * 4,
         np.zeros(1, np.int64),
-        np.empty(0, np.int64),
+        np.empty(0, np.uint32),
         [],
         np.empty(0, np.uint64),
         np.empty(0, np.bool_),

@@ -37,7 +37,7 @@ class QueryPage:
         Shape (n_bands,), dtype uint64: its bucket in each band.
     page_id, url, place, digest
         What tells whether an indexed page is this very page; the first that is known decides. ``place`` is the
-        archive and the offset in it.
+        archive and the offset in it; an archive that was moved since is known by URL and digest together.
     """
 
     name: str
@@ -57,7 +57,8 @@ class QueryPage:
     def is_same_page(self, url: str, warc: str, offset: int, digest: str | None) -> bool:
         """Tell whether an indexed page is the query page itself, of which no page id is known."""
         if self.place is not None:
-            return self.place == (warc, offset)
+            is_same_content = self.digest is not None and (self.url, self.digest) == (url, digest)
+            return is_same_content or self.place == (warc, offset)
         if self.url is not None:
             return self.url == url
         return self.digest is not None and self.digest == digest

@@ -15,7 +15,7 @@ from treesim_dask.query.metrics import METRICS, measure_pairs
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.vectors import read_vectors
-from treesim_dask.types import FloatArray, Int64Array, offsets_of, row_entries
+from treesim_dask.types import FloatArray, Int64Array, UInt32Array, offsets_of, row_entries
 
 _SHAPES_AT_ONCE = 8192
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -33,8 +33,8 @@ class Pairs:
         Shape (n_pairs,), dtype float64: the score, turned so that less is better.
     scores, cosines, jaccards
         Shape (n_pairs,), dtype float64.
-    indptr, bands
-        The bands that fired for pair i are ``bands[indptr[i]:indptr[i + 1]]``, dtype int64.
+    hits, indptr, entries, places
+        The hits of pair i are ``entries[indptr[places[i]]:indptr[places[i] + 1]]``, as `pair_hits` gave them.
     """
 
     queries: Int64Array
@@ -43,13 +43,16 @@ class Pairs:
     scores: FloatArray
     cosines: FloatArray
     jaccards: FloatArray
+    hits: Hits
     indptr: Int64Array
-    bands: Int64Array
+    entries: Int64Array
+    places: Int64Array
 
-    def fired(self, pairs: Int64Array) -> tuple[Int64Array, Int64Array]:
+    def fired(self, pairs: Int64Array) -> tuple[Int64Array, UInt32Array]:
         """Return the bands that fired for some pairs, as offsets and bands."""
-        lengths = self.indptr[pairs + 1] - self.indptr[pairs]
-        return offsets_of(lengths), self.bands[row_entries(self.indptr, pairs)]
+        places = self.places[pairs]
+        lengths = self.indptr[places + 1] - self.indptr[places]
+        return offsets_of(lengths), self.hits.bands[self.entries[row_entries(self.indptr, places)]]
 
 
 def rerank(segment: Segment, queries: Sequence[QueryPage], hits: Hits, options: SearchOptions) -> Pairs:
@@ -59,34 +62,33 @@ def rerank(segment: Segment, queries: Sequence[QueryPage], hits: Hits, options: 
     # each vector is read once, for all queries that meet it
     candidates, place = np.unique(shapes, return_inverse=True)
     by_shape = np.argsort(place, kind="stable")
+    cuts = np.searchsorted(place[by_shape], np.arange(0, len(candidates) + _SHAPES_AT_ONCE, _SHAPES_AT_ONCE))
     names = (metric.name, "cosine", "jaccard")
     values = np.empty((len(names), len(shapes)))
     batch = join_vectors([query.shape for query in queries])
-    for first in range(0, len(candidates), _SHAPES_AT_ONCE):
-        some = by_shape[slice(*np.searchsorted(place[by_shape], (first, first + _SHAPES_AT_ONCE)))]
+    for number, first in enumerate(range(0, len(candidates), _SHAPES_AT_ONCE)):
+        some = by_shape[cuts[number] : cuts[number + 1]]
         vectors = read_vectors(segment, candidates[first : first + _SHAPES_AT_ONCE], options.storage_options)
         overlap = measure_pairs(batch, vectors, of_query[some], place[some] - first)
         for row, name in enumerate(names):
             values[row, some] = METRICS[name].scores(overlap)
     keys = values[0] if metric.is_distance else -values[0]
     best_first = np.lexsort((shapes, keys, of_query))
-    lengths = np.diff(indptr)[best_first]
-    bands = hits.bands[entries[row_entries(indptr, best_first)]]
-    pairs = (of_query[best_first], shapes[best_first], keys[best_first])
     scores, cosines, jaccards = values[:, best_first]
-    return Pairs(*pairs, scores, cosines, jaccards, offsets_of(lengths), bands)
+    pairs = (of_query[best_first], shapes[best_first], keys[best_first], scores, cosines, jaccards)
+    return Pairs(*pairs, hits, indptr, entries, best_first)
 
 
 @kernel
 def pair_hits(
-    queries: Int64Array, shapes: Int64Array, n_queries: int
+    queries: UInt32Array, shapes: UInt32Array, n_queries: int
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
     """Gather the hits of each pair of query and shape.
 
     Parameters
     ----------
     queries, shapes
-        Shape (n_hits,), dtype int64.
+        Shape (n_hits,), dtype uint32.
 
     Returns
     -------
@@ -96,7 +98,7 @@ def pair_hits(
 
     Examples
     --------
-    >>> pairs = pair_hits(np.array([1, 0, 1, 1]), np.array([7, 7, 9, 7]), 2)
+    >>> pairs = pair_hits(np.array([1, 0, 1, 1], np.uint32), np.array([7, 7, 9, 7], np.uint32), 2)
     >>> [column.tolist() for column in pairs]
     [[0, 1, 1], [7, 7, 9], [0, 1, 3, 4], [1, 0, 3, 2]]
     """
@@ -123,7 +125,7 @@ def pair_hits(
     for query in range(n_queries):
         first_pair = n_pairs
         for i in range(starts[query], starts[query + 1]):
-            shape = shapes[by_query[i]]
+            shape = np.int64(shapes[by_query[i]])
             slot = np.int64(np.uint64(shape) * _SPREAD >> shift)
             while slots[slot] >= first_pair and pair_shape[slots[slot]] != shape:  # what is before is another query's
                 slot = (slot + 1) & mask
