@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treesim_dask.index.cache import Cache
@@ -28,6 +29,7 @@ _LOOKUP_KINDS: dict[str, Any] = {
     "n_rows": np.int64,
 }
 _GROUPS_AT_ONCE = 64
+_SMALL_BYTES = 2**18  # from a distant store a file of this size takes no longer than its footer
 _HITS_PER_QUERY = 2**10  # for which there is room at first
 
 
@@ -86,10 +88,20 @@ class BandTable:
         Keeps the lookup and decoded row groups.
     lookup_name
         A Parquet file with the lookup; without it the lookup is made from the footers.
+    n_bytes
+        Size of the table, where that is known.
     """
 
-    def __init__(self, store: Store, names: Sequence[str], cache: Cache, lookup_name: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        names: Sequence[str],
+        cache: Cache,
+        lookup_name: str | None = None,
+        n_bytes: int | None = None,
+    ) -> None:
         self._store, self._names, self._cache, self._lookup_name = store, names, cache, lookup_name
+        self._is_read_whole = not store.is_local and n_bytes is not None and n_bytes <= _SMALL_BYTES
 
     @property
     def lookup(self) -> Lookup:
@@ -98,6 +110,8 @@ class BandTable:
         return self._cache.get(key, self._load_lookup, lambda lookup: lookup.n_bytes)
 
     def _load_lookup(self) -> Lookup:
+        if self._is_read_whole:
+            return self._load_whole()
         if self._lookup_name is not None:
             columns = open_table(self._store, self._lookup_name).read(use_threads=False)
             if set(_LOOKUP_KINDS) <= set(columns.column_names):  # else it is from before offsets were noted
@@ -152,17 +166,38 @@ class BandTable:
             kept.update(self._read_groups(lookup, missing))
             yield from kept.values()
 
+    def _load_whole(self) -> Lookup:
+        """Read the only file of a small table with one request, and keep its row groups."""
+        (name,) = self._names
+        with damage_errors(self._store, name):
+            data = self._store.read_bytes(name)
+            lookup = lookup_of([pq.ParquetFile(pa.BufferReader(data))])
+        positions = range(len(lookup.offset))
+        pieces = [data[start:end] for _, start, end in self._ranges(lookup, positions)]
+        for _ in self._decode_groups(lookup, positions, pieces):
+            pass
+        return lookup
+
     def _read_groups(
         self, lookup: Lookup, positions: Sequence[int]
     ) -> Iterator[tuple[int, tuple[UInt64Array, UInt32Array]]]:
-        names = [self._names[file] for file in lookup.file[positions].tolist()]
-        columns = (lookup.offset, lookup.n_bucket_bytes, lookup.n_shape_bytes, lookup.n_rows)
-        places = list(zip(*(column[positions].tolist() for column in columns), strict=True))
-        ranges = [(name, offset, offset + a + b) for name, (offset, a, b, _) in zip(names, places, strict=True)]
         with damage_errors(self._store, self._names[0]):
-            read = self._store.read_ranges(ranges)
-        for i, name, data, (_, n_bytes, _, n_rows) in zip(positions, names, read, places, strict=True):
-            with damage_errors(self._store, name):
+            read = self._store.read_ranges(self._ranges(lookup, positions))
+        return self._decode_groups(lookup, positions, read)
+
+    def _ranges(self, lookup: Lookup, positions: Sequence[int]) -> list[tuple[str, int, int]]:
+        """Return the file of each row group and the bytes in it, from the first of the buckets to the last shape."""
+        some = np.array(positions, np.int64)
+        ends = lookup.offset[some] + lookup.n_bucket_bytes[some] + lookup.n_shape_bytes[some]
+        columns = (lookup.file[some].tolist(), lookup.offset[some].tolist(), ends.tolist())
+        return [(self._names[file], start, end) for file, start, end in zip(*columns, strict=True)]
+
+    def _decode_groups(
+        self, lookup: Lookup, positions: Sequence[int], read: Sequence[bytes]
+    ) -> Iterator[tuple[int, tuple[UInt64Array, UInt32Array]]]:
+        for i, data in zip(positions, read, strict=True):
+            n_bytes, n_rows = int(lookup.n_bucket_bytes[i]), int(lookup.n_rows[i])
+            with damage_errors(self._store, self._names[lookup.file[i]]):
                 buckets = decode_integers(data[:n_bytes], n_rows, np.uint64)
                 shapes = decode_integers(data[n_bytes:], n_rows, np.uint32)
             self._cache.keep(self._group_key(i), (buckets, shapes), buckets.nbytes + shapes.nbytes)

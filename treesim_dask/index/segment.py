@@ -215,7 +215,8 @@ class Segment:
     @cached_property
     def _bands(self) -> BandTable:
         if not self.is_compacted:
-            return BandTable(self.store, [self._name(BANDS)], self._cache)
+            n_bytes = None if self.store.is_local else self.summary.files[BANDS][0]
+            return BandTable(self.store, [self._name(BANDS)], self._cache, n_bytes=n_bytes)
         names = [self._name(band_file_name(n)) for n in range(self._compaction["n_band_files"])]
         return BandTable(self.store, names, self._cache, self._name(LOOKUP))
 
