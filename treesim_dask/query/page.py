@@ -52,7 +52,7 @@ class QueryPage:
     @property
     def is_known(self) -> bool:
         """True if something tells which indexed page it is."""
-        return any(known is not None for known in (self.page_id, self.place, self.url, self.digest))
+        return not (self.page_id is None and self.place is None and self.url is None and self.digest is None)
 
     def is_same_page(self, url: str, warc: str, offset: int, digest: str | None) -> bool:
         """Tell whether an indexed page is the query page itself, of which no page id is known."""

@@ -60,20 +60,24 @@ def rerank(segment: Segment, queries: Sequence[QueryPage], hits: Hits, options: 
     metric = options.ordering
     of_query, shapes, indptr, entries = pair_hits(hits.queries, hits.shapes, len(queries))
     # each vector is read once, for all queries that meet it
-    candidates, place = np.unique(shapes, return_inverse=True)
-    by_shape = np.argsort(place, kind="stable")
-    cuts = np.searchsorted(place[by_shape], np.arange(0, len(candidates) + _SHAPES_AT_ONCE, _SHAPES_AT_ONCE))
+    by_shape = np.argsort(shapes)
+    is_first = np.append(True, np.diff(shapes[by_shape]) != 0)
+    candidates, place = shapes[by_shape[is_first]], np.cumsum(is_first) - 1
+    cuts = np.searchsorted(place, np.arange(0, len(candidates) + _SHAPES_AT_ONCE, _SHAPES_AT_ONCE))
     names = (metric.name, "cosine", "jaccard")
     values = np.empty((len(names), len(shapes)))
     batch = join_vectors([query.shape for query in queries])
     for number, first in enumerate(range(0, len(candidates), _SHAPES_AT_ONCE)):
-        some = by_shape[cuts[number] : cuts[number + 1]]
+        some = slice(cuts[number], cuts[number + 1])
         vectors = read_vectors(segment, candidates[first : first + _SHAPES_AT_ONCE], options.storage_options)
-        overlap = measure_pairs(batch, vectors, of_query[some], place[some] - first)
+        overlap = measure_pairs(batch, vectors, of_query[by_shape[some]], place[some] - first)
         for row, name in enumerate(names):
-            values[row, some] = METRICS[name].scores(overlap)
+            values[row, by_shape[some]] = METRICS[name].scores(overlap)
     keys = values[0] if metric.is_distance else -values[0]
-    best_first = np.lexsort((shapes, keys, of_query))
+    # by (query, key, shape): sorted by the last first, each sort keeping the order of what is equal; small integers are
+    # sorted in a tenth of the time
+    best_first = by_shape[np.argsort(keys[by_shape], kind="stable")]
+    best_first = best_first[np.argsort(of_query[best_first].astype(np.min_scalar_type(len(queries))), kind="stable")]
     scores, cosines, jaccards = values[:, best_first]
     pairs = (of_query[best_first], shapes[best_first], keys[best_first], scores, cosines, jaccards)
     return Pairs(*pairs, hits, indptr, entries, best_first)

@@ -48,7 +48,7 @@ def search_segment(segment: Segment, queries: Sequence[QueryPage], options: Sear
 
 def _find_hits(segment: Segment, queries: Sequence[QueryPage], options: SearchOptions) -> Hits | None:
     """Return the hits of all queries, None if they are too many to be held at once."""
-    keys = np.stack([query.keys for query in queries])
+    keys = np.concatenate([query.keys for query in queries]).reshape(len(queries), -1)
     most = _HITS_AT_ONCE if len(queries) > 1 else None
     if options.n_agree is None:
         return segment.find_hits(keys, options.bucket_cap, most)
