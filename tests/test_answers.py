@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +42,19 @@ def test_the_cluster_answers_as_the_process_does(demo_index, client):
         page = f"id:{segment.segment_id}-1"
         for metric in METRICS:
             assert index.search(page, metric=metric, client=client) == index.search(page, metric=metric)
+
+
+def test_pages_of_a_moved_archive_are_still_themselves(demo_index, demo_archives, tmp_path):
+    index = open_index(demo_index)
+    moved = tmp_path / "moved.warc.gz"
+    moved.write_bytes(Path(demo_archives[0]).read_bytes())
+    here, there = (list(index.search_batch(str(path), 400)) for path in (demo_archives[0], moved))
+    for (query, answer), (_, same) in zip(here, there, strict=True):
+        itself = [match for match in answer.matches if match.is_query]
+        assert itself == [match for match in same.matches if match.is_query]
+        assert (query.url, query.place) in {(match.url, (match.warc, match.offset)) for match in itself}
+    for _, answer in index.search_batch(str(moved), 400, with_self=False):
+        assert not any(match.is_query for match in answer.matches)
 
 
 def test_a_page_is_found_by_its_archive_and_by_its_bytes(demo_index, demo_archives, tmp_path):

@@ -22,7 +22,7 @@ from treesim_dask.crawl.pages import read_page_at, read_pages
 from treesim_dask.crawl.streams import find_filesystem
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import PageError, SourceError
-from treesim_dask.query.page import load_query
+from treesim_dask.query.page import load_queries
 from treesim_dask.types import SkippedLog, Source
 
 OPTIONS = {"retries": 3, "timeout": 5}
@@ -332,7 +332,7 @@ def test_a_query_is_decoded_once(site: Site, tmp_path: Path) -> None:
     site.headers["/p"] = {"Content-Type": "text/html"}
     expected = shape_pages([html.encode()], IndexConfig()).counts.sum()
     for page in (body, f"{site.url}/p", f"warc:{tmp_path}/a.warc#0"):
-        assert load_query(page, [], IndexConfig()).shape.counts.sum() == expected
+        assert load_queries([page], [], IndexConfig())[0].shape.counts.sum() == expected
 
 
 def test_nothing_is_left_open(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
-"""Memory is bounded by the batch, not by the file."""
+"""Memory is bounded by the batch, not by the file; what an open index keeps, by what was allowed."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from benchmarks.synthetic import write_index
 
+from treesim_dask.api import WORKING_MEMORY
+from treesim_dask.compactor import compact
 from treesim_dask.demo.crawl import write_demo_warc
 
 SCRIPT = """
@@ -35,3 +39,25 @@ def test_peak_memory_does_not_grow_with_the_file(tmp_path):
     small, large = peak_megabytes(tmp_path, 2_000), peak_megabytes(tmp_path, 20_000)
     assert large < 600
     assert large <= 1.15 * small
+
+
+def ask(url, memory):
+    """What an index that may keep so much keeps, and what its process grows by, in bytes."""
+    command = [sys.executable, str(Path(__file__).parent / "query_memory.py"), url, "3000", str(memory)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert int(output[0]) > 20_000
+    return int(output[1]), int(output[2])
+
+
+@pytest.mark.slow
+def test_an_open_index_and_a_batch_stay_within_their_bound(tmp_path):
+    url = write_index(str(tmp_path / "index"), 60_000, n_bases=300)
+    compact(url)
+    _, nothing_kept = ask(url, 0)
+    n_all, all_kept = ask(url, 2**30)
+    allowed = 2**23
+    assert n_all > 4 * allowed  # else the bound would bound nothing
+    n_kept, grown = ask(url, allowed)
+    assert 0.9 * allowed < n_kept <= allowed
+    assert all_kept - nothing_kept <= n_all  # what is kept takes no more than it is counted for
+    assert max(nothing_kept, grown - allowed, all_kept - n_all) <= WORKING_MEMORY

@@ -27,8 +27,10 @@ from treesim_dask.index.arrays import ArrayWriter
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.store import Store
+from treesim_dask.query import search
 from treesim_dask.query.metrics import METRICS, measure_overlap
 from treesim_dask.query.options import Conditions, SearchOptions, domain_of, host_of, read_date
+from treesim_dask.query.rerank import pair_hits
 from treesim_dask.query.search import search_many, search_segments
 
 SOURCES = random_sources(seed=1)
@@ -96,6 +98,28 @@ def test_a_batch_answers_as_single_queries_do(rows, k, with_self):
     assert [answer for _, answer in search_many(segments, queries, options)] == [
         search_segments(segments, [query], options)[0] for query in queries
     ]
+
+
+@pytest.mark.parametrize("options", [{}, {"one_per": "host", "with_self": False}, {"fill": True}, {"bucket_cap": 2}])
+@pytest.mark.parametrize("n_hits", [1, 50, 400])
+def test_a_batch_too_large_for_memory_is_answered_in_pieces(index, monkeypatch, options, n_hits):
+    queries = [query_of(page) for page in PAGES[::5]]
+    expected = [answer for _, answer in index.search_many(queries, 30, **options)]
+    monkeypatch.setattr(search, "_HITS_AT_ONCE", n_hits)
+    monkeypatch.setattr(search, "_MATCHES_AT_ONCE", 3 * n_hits)
+    assert [answer for _, answer in index.search_many(queries, 30, **options)] == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=200))
+def test_hits_are_gathered_by_pair(hits):
+    queries, shapes = (np.array(column, np.uint32) for column in zip(*hits, strict=True))
+    of_query, of_shape, indptr, entries = pair_hits(queries, shapes, 6)
+    pairs = list(zip(of_query.tolist(), of_shape.tolist(), strict=True))
+    assert sorted(pairs) == sorted(set(hits))
+    assert of_query.tolist() == sorted(of_query.tolist())
+    for i, pair in enumerate(pairs):
+        expected = [number for number, hit in enumerate(hits) if hit == pair]
+        assert entries[indptr[i] : indptr[i + 1]].tolist() == expected
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
@@ -17,10 +19,11 @@ from treesim_dask.index.live import count_live, live_segments
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.segment import SEGMENTS
 from treesim_dask.index.store import Store
+from treesim_dask.query.matches import SegmentAnswer
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
 from treesim_dask.query.options import Conditions, SearchOptions
-from treesim_dask.query.page import QueryPage, check_hosts, load_query
-from treesim_dask.query.search import SegmentAnswer, fill_answers, in_blocks, search_segments
+from treesim_dask.query.page import QueryPage, check_hosts, load_queries
+from treesim_dask.query.search import fill_answers, in_blocks, search_segments
 
 if TYPE_CHECKING:
     import dask.array
@@ -31,7 +34,10 @@ if TYPE_CHECKING:
     from treesim_dask.index.check import Problem
     from treesim_dask.query.evaluate import Evaluation
 
+WORKING_MEMORY = 256 * 2**20  # what a process takes at most for queries beside what it may keep; a test holds it
+
 _T = TypeVar("_T")
+_PAGES_AT_ONCE = 64  # loaded and parsed together, as whole pages are large
 
 
 def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memory: int = DEFAULT_MEMORY) -> Index:
@@ -46,8 +52,9 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memor
     storage_options
         Passed to the fsspec file system.
     memory
-        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first. It
-        bounds what is kept, not the process: what a query or a batch works on meanwhile comes on top.
+        Bytes of band tables, vectors and pages kept between queries; what was used least recently goes first. A process
+        grows by this and at most `WORKING_MEMORY` (256 MiB) more: compiled code, and what a block of a batch works on.
+        A single query whose buckets hold millions of different shapes takes more; ``bucket_cap`` limits that.
     """
     return Index(Store(url, storage_options), memory)
 
@@ -186,8 +193,9 @@ class Index:
         **options: Any,
     ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
         """Yield each page with its answer, in order; some hundreds are answered at once. See `search`."""
+        keep_freed_memory()  # each block needs again what the last one gave back: a fifth of the time
         chosen = self._options(k, storage_options, options)
-        for block in in_blocks(self._load(page, storage_options) for page in pages):
+        for block in in_blocks(self._load_all(pages, storage_options), k):
             yield from zip(block, self._answer(block, chosen, client), strict=True)
 
     def search_batch(
@@ -211,9 +219,19 @@ class Index:
         return self.search_many(queries, k, storage_options=storage_options, **options)
 
     def _load(self, page: str | bytes | QueryPage, storage_options: Mapping[str, Any] | None) -> QueryPage:
-        if isinstance(page, QueryPage):
-            return page
-        return self._retry(lambda: load_query(page, self.segments, self.config, storage_options))
+        return next(self._load_all([page], storage_options))
+
+    def _load_all(
+        self, pages: Iterable[str | bytes | QueryPage], storage_options: Mapping[str, Any] | None
+    ) -> Iterator[QueryPage]:
+        remaining = iter(pages)
+        while some := list(islice(remaining, _PAGES_AT_ONCE)):
+            yield from self._retry(partial(self._load_some, some, storage_options))
+
+    def _load_some(
+        self, pages: Sequence[str | bytes | QueryPage], storage_options: Mapping[str, Any] | None
+    ) -> list[QueryPage]:
+        return load_queries(pages, self.segments, self.config, storage_options)
 
     def _retry(self, ask: Callable[[], _T]) -> _T:
         """Ask; where compaction has removed a segment meanwhile, again of those that took its place."""
@@ -254,7 +272,7 @@ class Index:
             return search_segments(self.segments, queries, options)
         from treesim_dask.dataflow import search_on_cluster
 
-        return search_on_cluster(client, self.segments, queries, options, self._snapshot)
+        return search_on_cluster(client, self.segments, queries, options, self._snapshot, self._memory)
 
     def query(self, page: str | bytes | QueryPage, k: int = 10, **options: Any) -> pandas.DataFrame:
         """Return the pages built most like the given one, best first.
@@ -277,7 +295,7 @@ class Index:
         """
         import pandas
 
-        from treesim_dask.query.search import Match
+        from treesim_dask.query.matches import Match
 
         answer = self.search(page, k, **options)
         columns = list(Match._fields)

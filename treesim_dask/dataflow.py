@@ -36,9 +36,10 @@ from treesim_dask.index.store import Store
 from treesim_dask.index.tables import PAGE_SCHEMA
 from treesim_dask.index.writer import SegmentWriter
 from treesim_dask.progress import PageMeter, watch_pages
+from treesim_dask.query.matches import MatchTable, SegmentAnswer, merge_tables, no_matches
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
-from treesim_dask.query.search import SegmentAnswer, merge_answers, search_segment
+from treesim_dask.query.search import search_segment
 from treesim_dask.types import SkippedLog, Source, offsets_of
 
 if TYPE_CHECKING:
@@ -229,7 +230,12 @@ def _outcome(future: Future, url: str) -> TimedOutcome:
 
 
 def search_on_cluster(
-    client: Client, segments: Sequence[Segment], queries: Sequence[QueryPage], options: SearchOptions, snapshot: str
+    client: Client,
+    segments: Sequence[Segment],
+    queries: Sequence[QueryPage],
+    options: SearchOptions,
+    snapshot: str,
+    memory: int,
 ) -> list[SegmentAnswer]:
     """Answer queries with one task a segment and a tree of merges; `k` rows a query travel back.
 
@@ -241,34 +247,36 @@ def search_on_cluster(
         What to search, for what, and how.
     snapshot
         Names this view of the index: workers keep what they read for later queries of the same name.
+    memory
+        How many bytes each worker may keep.
     """
     if not segments:
-        return [SegmentAnswer((), 0)] * len(queries)
+        return no_matches(len(queries), options).answers()
     bag = dask.bag.from_sequence(segments, partition_size=1)
-    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options, snapshot))
+    answers = bag.map_partitions(partial(_filter_rerank, list(queries), options, snapshot, memory))
     merge_top_k = partial(_merge_top_k, options)
     merged = answers.reduction(merge_top_k, merge_top_k, split_every=_MERGE_WIDTH)
-    answer: list[SegmentAnswer] = client.compute(merged).result()
-    return answer
+    table: MatchTable = client.compute(merged).result()
+    return table.answers()
 
 
 @named_task("filter-rerank")
 def _filter_rerank(
-    queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, segments: Iterable[Segment]
-) -> list[list[SegmentAnswer]]:
-    cache = _worker_cache(snapshot)
+    queries: Sequence[QueryPage], options: SearchOptions, snapshot: str, memory: int, segments: Iterable[Segment]
+) -> list[MatchTable]:
+    cache = _worker_cache(snapshot, memory)
     return [search_segment(segment.kept_in(cache), queries, options) for segment in segments]
 
 
 @lru_cache(maxsize=1)
-def _worker_cache(snapshot: str) -> Cache:
+def _worker_cache(snapshot: str, memory: int) -> Cache:
     """Return what a worker keeps between the queries of one view of an index."""
-    return Cache()
+    return Cache(memory)
 
 
 @named_task("merge-top-k")
-def _merge_top_k(options: SearchOptions, answers: Iterable[list[SegmentAnswer]]) -> list[SegmentAnswer]:
-    return [merge_answers(of_query, options) for of_query in zip(*answers, strict=True)]
+def _merge_top_k(options: SearchOptions, tables: Iterable[MatchTable]) -> MatchTable:
+    return merge_tables(list(tables), options)
 
 
 def compact_segments(
@@ -282,7 +290,7 @@ def compact_segments(
     work, units = plan.work, plan.units
     make_keys = partial(band_keys, n_bands=work.n_bands)
     on_step(f"splitting {len(units):,} segments")
-    splits = _run_tasks(client, split_unit, [(unit, work, make_keys) for unit in units])
+    splits = _run_tasks(client, split_unit, [(unit, work) for unit in units])
     parts = make_parts(plan, splits)
     on_step(f"gathering {len(parts):,} parts")
     n_shapes = _run_tasks(client, count_distinct, [(part, units, work) for part in parts])

@@ -175,6 +175,11 @@ class ShapeBatch:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def row(self, number: int) -> ShapeBatch:
+        """Return one row as a batch that shares the memory of this one."""
+        start, stop = int(self.indptr[number]), int(self.indptr[number + 1])
+        return ShapeBatch(np.array([0, stop - start]), self.branches[start:stop], self.counts[start:stop])
+
     def take(self, rows: Int64Array) -> ShapeBatch:
         """Return the given rows, in the given order.
 
@@ -213,3 +218,17 @@ def row_entries(indptr: Int64Array, rows: Int64Array) -> Int64Array:
     lengths = indptr[rows + 1] - indptr[rows]
     shifts = np.repeat(indptr[rows] - offsets_of(lengths)[:-1], lengths)
     return np.arange(len(shifts), dtype=np.int64) + shifts
+
+
+def rank_in_runs(values: Int64Array) -> Int64Array:
+    """Return the position of each element in its run of equal values.
+
+    Examples
+    --------
+    >>> rank_in_runs(np.array([4, 4, 7, 7, 7])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    if not len(values):
+        return np.empty(0, np.int64)
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    return np.arange(len(values)) - np.repeat(starts, np.diff(np.append(starts, len(values))))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from treesim_dask.cli.display import format_table
 
 if TYPE_CHECKING:
+    from treesim_dask.query.matches import SegmentAnswer
     from treesim_dask.query.page import QueryPage
-    from treesim_dask.query.search import SegmentAnswer
 
 Answers = Iterable[tuple["QueryPage", "SegmentAnswer"]]
 
@@ -40,7 +40,7 @@ def _say_if_none(answers: Answers) -> Answers:
     """Pass answers on, and say at the end if there was not one match; standard output stays as programs expect it."""
     n_matches = 0
     for query, answer in answers:
-        n_matches += len(answer.matches)
+        n_matches += len(answer)
         yield query, answer
     if not n_matches:
         print("no match found", file=sys.stderr)
@@ -62,7 +62,7 @@ def print_json_lines(answers: Answers) -> int:
 
 def print_csv(answers: Answers) -> int:
     """Print matches as CSV with a header, as they come."""
-    from treesim_dask.query.search import Match
+    from treesim_dask.query.matches import Match
 
     writer = csv.DictWriter(sys.stdout, ["query", *Match._fields])
     writer.writeheader()

@@ -49,7 +49,8 @@ def add_parser(commands: Any) -> None:
     add_storage_option(parser)
     parser.add_argument("-k", type=int, default=10, metavar="K", help="how many matches (default 10)")
     parser.add_argument("--metric", default=_METRICS[0], metavar="NAME", help=f"one of {', '.join(_METRICS)}")
-    parser.add_argument("--memory", type=int, default=512, metavar="MIB", help="MiB kept between queries (default 512)")
+    help_text = "MiB of the index kept in memory (default 512); working on a batch takes at most 256 MiB more"
+    parser.add_argument("--memory", type=int, default=512, metavar="MIB", help=help_text)
     _add_conditions(parser)
     _add_candidates(parser)
     add_scheduler_options(parser)

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treesim_dask.index.cache import Cache
+from treesim_dask.index.columns import decode_integers
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import column_values, damage_errors, open_table
 from treesim_dask.kernels import kernel
-from treesim_dask.types import Int64Array, UInt32Array, UInt64Array, offsets_of
+from treesim_dask.types import Int64Array, UInt32Array, UInt64Array
 
 _LOOKUP_KINDS: dict[str, Any] = {
     "band": np.int64,
     "first": np.uint64,
     "last": np.uint64,
     "file": np.int64,
-    "group": np.int64,
+    "offset": np.int64,
+    "n_bucket_bytes": np.int64,
+    "n_shape_bytes": np.int64,
     "n_rows": np.int64,
 }
-_FOOTER_FACTOR = 4  # a parsed footer takes about four times its size on disk
+_GROUPS_AT_ONCE = 64
+_SMALL_BYTES = 2**18  # from a distant store a file of this size takes no longer than its footer
+_HITS_PER_QUERY = 2**10  # for which there is room at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +40,14 @@ class Hits:
     Parameters
     ----------
     queries, bands, shapes
-        Shape (n_hits,), dtype int64.
+        Shape (n_hits,), dtype uint32; the bands of a query and a shape are in ascending order.
     n_capped
         Shape (n_queries,), dtype int64: how many entries of overfull buckets were passed over.
     """
 
-    queries: Int64Array
-    bands: Int64Array
-    shapes: Int64Array
+    queries: UInt32Array
+    bands: UInt32Array
+    shapes: UInt32Array
     n_capped: Int64Array
 
 
@@ -48,15 +55,18 @@ class Hits:
 class Lookup:
     """The row groups of a band table, in the order of (band, bucket). Arrays of shape (n_groups,).
 
-    ``first`` and ``last`` (uint64) are the least and the greatest bucket of a group; ``file`` and ``group`` say where
-    it is, ``n_rows`` how long.
+    ``first`` and ``last`` (uint64) are the least and the greatest bucket of a group; ``file`` and ``offset`` say where
+    its buckets are, ``n_bucket_bytes`` and, right behind them, ``n_shape_bytes`` how many bytes they and the shapes
+    take there, ``n_rows`` how many there are.
     """
 
     band: Int64Array
     first: UInt64Array
     last: UInt64Array
     file: Int64Array
-    group: Int64Array
+    offset: Int64Array
+    n_bucket_bytes: Int64Array
+    n_shape_bytes: Int64Array
     n_rows: Int64Array
 
     @property
@@ -75,13 +85,23 @@ class BandTable:
     names
         The files, relative to the index.
     cache
-        Keeps the lookup, the footers and decoded row groups.
+        Keeps the lookup and decoded row groups.
     lookup_name
         A Parquet file with the lookup; without it the lookup is made from the footers.
+    n_bytes
+        Size of the table, where that is known.
     """
 
-    def __init__(self, store: Store, names: Sequence[str], cache: Cache, lookup_name: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        names: Sequence[str],
+        cache: Cache,
+        lookup_name: str | None = None,
+        n_bytes: int | None = None,
+    ) -> None:
         self._store, self._names, self._cache, self._lookup_name = store, names, cache, lookup_name
+        self._is_read_whole = not store.is_local and n_bytes is not None and n_bytes <= _SMALL_BYTES
 
     @property
     def lookup(self) -> Lookup:
@@ -90,13 +110,16 @@ class BandTable:
         return self._cache.get(key, self._load_lookup, lambda lookup: lookup.n_bytes)
 
     def _load_lookup(self) -> Lookup:
-        if self._lookup_name is None:
-            return lookup_of([self._open(file) for file in range(len(self._names))])
-        columns = open_table(self._store, self._lookup_name).read(use_threads=False)
-        return Lookup(*(column_values(columns, name).astype(kind) for name, kind in _LOOKUP_KINDS.items()))
+        if self._is_read_whole:
+            return self._load_whole()
+        if self._lookup_name is not None:
+            columns = open_table(self._store, self._lookup_name).read(use_threads=False)
+            if set(_LOOKUP_KINDS) <= set(columns.column_names):  # else it is from before offsets were noted
+                return Lookup(*(column_values(columns, name).astype(kind) for name, kind in _LOOKUP_KINDS.items()))
+        return lookup_of([open_table(self._store, name) for name in self._names])
 
-    def find(self, keys: UInt64Array, cap: int | None = None) -> Hits:
-        """Return the shapes that share a bucket with each query.
+    def find(self, keys: UInt64Array, cap: int | None = None, most: int | None = None) -> Hits | None:
+        """Return the shapes that share a bucket with each query, or None if there are more than `most`.
 
         Every row group is looked at once, however many queries want it.
 
@@ -106,20 +129,26 @@ class BandTable:
             Shape (n_queries, n_bands), dtype uint64: the bucket of each query in each band.
         cap
             Take at most this many shapes of a bucket.
+        most
+            How many hits there is memory for.
         """
         lookup = self.lookup
-        queries, bands, groups = _wanted_groups(keys, lookup)
+        queries, bands, groups = _wanted_groups(keys, lookup.band, lookup.first, lookup.last)
         order = np.argsort(groups, kind="stable")
         queries, bands, groups = queries[order], bands[order], groups[order]
-        distinct, starts = np.unique(groups, return_index=True)
-        stops = np.append(starts, len(groups))[1:]
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        edges = [*starts.tolist(), len(groups)]
         wanted = keys[queries, bands]
-        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-        ranges = zip(starts.tolist(), stops.tolist(), strict=True)
-        for (buckets, members), (start, stop) in zip(self._groups(lookup, distinct), ranges, strict=True):
-            found.append(_find_members(buckets, members, wanted, start, stop))
-        position, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
-        hits = Hits(queries[position], bands[position], shapes, np.zeros(len(keys), np.int64))
+        found, n_found = np.empty((3, _HITS_PER_QUERY * len(keys)), np.uint32), 0
+        for (buckets, members), edge in zip(self._groups(lookup, groups[starts]), pairwise(edges), strict=True):
+            first, lengths, n_more = _find_buckets(buckets, wanted, *edge)
+            if most is not None and n_found + n_more > most:
+                return None
+            if n_found + n_more > found.shape[1]:
+                found = np.concatenate([found, np.empty((3, found.shape[1] + n_more), np.uint32)], axis=1)
+            _take_members(members, first, lengths, queries, bands, edge[0], found, n_found)
+            n_found += n_more
+        hits = Hits(found[0, :n_found], found[1, :n_found], found[2, :n_found], np.zeros(len(keys), np.int64))
         return hits if cap is None else _cap_buckets(hits, cap, keys.shape[1])
 
     def read_all(self) -> Iterator[tuple[int, UInt64Array, UInt32Array]]:
@@ -129,92 +158,133 @@ class BandTable:
             yield int(lookup.band[i]), buckets, shapes
 
     def _groups(self, lookup: Lookup, positions: Int64Array) -> Iterator[tuple[UInt64Array, UInt32Array]]:
-        """Yield the buckets and shapes of some row groups, reading several at once from a file."""
-        for block in np.array_split(positions, max(1, len(positions) // 64)):
-            kept: dict[int, Any] = {i: self._cache.find(self._group_key(i)) for i in block.tolist()}
-            missing = np.array([i for i, group in kept.items() if group is None], np.int64)
-            for file in np.unique(lookup.file[missing]).tolist():
-                kept.update(self._read_groups(lookup, file, missing[lookup.file[missing] == file]))
-            yield from (kept[int(i)] for i in block)
+        """Yield the buckets and shapes of some row groups, reading several at once."""
+        for first in range(0, len(positions), _GROUPS_AT_ONCE):
+            block = positions[first : first + _GROUPS_AT_ONCE].tolist()
+            kept: dict[int, Any] = {i: self._cache.find(self._group_key(i)) for i in block}
+            missing = [i for i, group in kept.items() if group is None]
+            kept.update(self._read_groups(lookup, missing))
+            yield from kept.values()
+
+    def _load_whole(self) -> Lookup:
+        """Read the only file of a small table with one request, and keep its row groups."""
+        (name,) = self._names
+        with damage_errors(self._store, name):
+            data = self._store.read_bytes(name)
+            lookup = lookup_of([pq.ParquetFile(pa.BufferReader(data))])
+        positions = range(len(lookup.offset))
+        pieces = [data[start:end] for _, start, end in self._ranges(lookup, positions)]
+        for _ in self._decode_groups(lookup, positions, pieces):
+            pass
+        return lookup
 
     def _read_groups(
-        self, lookup: Lookup, file: int, positions: Int64Array
+        self, lookup: Lookup, positions: Sequence[int]
     ) -> Iterator[tuple[int, tuple[UInt64Array, UInt32Array]]]:
-        numbers = lookup.group[positions].tolist()
-        with damage_errors(self._store, self._names[file]):
-            rows = self._open(file).read_row_groups(numbers, columns=["bucket", "shape"], use_threads=False)
-        ends = np.cumsum(lookup.n_rows[positions])[:-1]
-        buckets = np.split(column_values(rows, "bucket"), ends)
-        shapes = np.split(column_values(rows, "shape"), ends)
-        for i, *group in zip(positions.tolist(), buckets, shapes, strict=True):
-            piece = (group[0].copy(), group[1].copy())  # a view would keep its neighbours in memory
-            self._cache.keep(self._group_key(i), piece, piece[0].nbytes + piece[1].nbytes)
-            yield i, piece
+        with damage_errors(self._store, self._names[0]):
+            read = self._store.read_ranges(self._ranges(lookup, positions))
+        return self._decode_groups(lookup, positions, read)
+
+    def _ranges(self, lookup: Lookup, positions: Sequence[int]) -> list[tuple[str, int, int]]:
+        """Return the file of each row group and the bytes in it, from the first of the buckets to the last shape."""
+        some = np.array(positions, np.int64)
+        ends = lookup.offset[some] + lookup.n_bucket_bytes[some] + lookup.n_shape_bytes[some]
+        columns = (lookup.file[some].tolist(), lookup.offset[some].tolist(), ends.tolist())
+        return [(self._names[file], start, end) for file, start, end in zip(*columns, strict=True)]
+
+    def _decode_groups(
+        self, lookup: Lookup, positions: Sequence[int], read: Sequence[bytes]
+    ) -> Iterator[tuple[int, tuple[UInt64Array, UInt32Array]]]:
+        for i, data in zip(positions, read, strict=True):
+            n_bytes, n_rows = int(lookup.n_bucket_bytes[i]), int(lookup.n_rows[i])
+            with damage_errors(self._store, self._names[lookup.file[i]]):
+                buckets = decode_integers(data[:n_bytes], n_rows, np.uint64)
+                shapes = decode_integers(data[n_bytes:], n_rows, np.uint32)
+            self._cache.keep(self._group_key(i), (buckets, shapes), buckets.nbytes + shapes.nbytes)
+            yield i, (buckets, shapes)
 
     def _group_key(self, position: int) -> tuple[str, str, str, int]:
         return self._store.url, self._names[0], "group", position
 
-    def _open(self, file: int) -> pq.ParquetFile:
-        key = (self._store.url, self._names[file], "file")
-        return self._cache.get(
-            key,
-            lambda: open_table(self._store, self._names[file]),
-            lambda table: _FOOTER_FACTOR * table.metadata.serialized_size,
-        )
-
 
 @kernel
-def _find_members(
-    buckets: UInt64Array, members: UInt32Array, wanted: UInt64Array, start: int, stop: int
-) -> tuple[Int64Array, Int64Array]:
-    """Return the shapes of the buckets ``wanted[start:stop]``, each with the position of its bucket in `wanted`."""
+def _find_buckets(
+    buckets: UInt64Array, wanted: UInt64Array, start: int, stop: int
+) -> tuple[Int64Array, Int64Array, int]:
+    """Return where each of the buckets ``wanted[start:stop]`` begins, how long it is, and how long all are together."""
     first = np.searchsorted(buckets, wanted[start:stop])
     lengths = np.zeros(stop - start, np.int64)
     for i in range(stop - start):
         while first[i] + lengths[i] < len(buckets) and buckets[first[i] + lengths[i]] == wanted[start + i]:
             lengths[i] += 1
-    positions, shapes = np.empty(lengths.sum(), np.int64), np.empty(lengths.sum(), np.int64)
-    n = 0
-    for i in range(stop - start):
+    return first, lengths, lengths.sum()
+
+
+@kernel
+def _take_members(
+    members: UInt32Array,
+    first: Int64Array,
+    lengths: Int64Array,
+    queries: Int64Array,
+    bands: Int64Array,
+    start: int,
+    found: UInt32Array,
+    n_found: int,
+) -> None:
+    """Write query, band and shape of each entry of some buckets, those of queries from `start` on, behind others."""
+    for i in range(len(first)):
         for entry in range(first[i], first[i] + lengths[i]):
-            positions[n], shapes[n] = start + i, members[entry]
-            n += 1
-    return positions, shapes
+            found[0, n_found] = queries[start + i]
+            found[1, n_found] = bands[start + i]
+            found[2, n_found] = members[entry]
+            n_found += 1
 
 
-def lookup_of(tables: Sequence[pq.ParquetFile]) -> Lookup:
-    """Make the lookup of a band table from the footers of its files."""
+def lookup_of(tables: Sequence[pq.ParquetFile], first_file: int = 0) -> Lookup:
+    """Make the lookup of a band table from the footers of its files, numbered from `first_file` on."""
     rows = []
-    for file, table in enumerate(tables):
+    for file, table in enumerate(tables, first_file):
         for group in range(table.metadata.num_row_groups):
             metadata = table.metadata.row_group(group)
             if not metadata.num_rows:
                 continue
-            band, bucket = metadata.column(0).statistics, metadata.column(1).statistics
-            rows.append((band.min, bucket.min, bucket.max, file, group, metadata.num_rows))
+            band, bucket, shape = (metadata.column(i) for i in range(3))
+            place = (bucket.data_page_offset, bucket.total_compressed_size, shape.total_compressed_size)
+            edges = (band.statistics.min, bucket.statistics.min, bucket.statistics.max)
+            rows.append((*edges, file, *place, metadata.num_rows))
     columns: list[tuple[int, ...]] = list(zip(*rows, strict=True)) or [()] * len(_LOOKUP_KINDS)
     arrays: list[Any] = [np.array(c, kind) for c, kind in zip(columns, _LOOKUP_KINDS.values(), strict=True)]
     return Lookup(*arrays)
 
 
-def _wanted_groups(keys: UInt64Array, lookup: Lookup) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return (query, band, row group) wherever a row group may hold the bucket of a query."""
+@kernel
+def _wanted_groups(
+    keys: UInt64Array, band: Int64Array, first: UInt64Array, last: UInt64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return (query, band, row group) wherever a row group may hold the bucket of a query, ordered by band."""
     n_queries, n_bands = keys.shape
-    edges = np.searchsorted(lookup.band, np.arange(n_bands + 1))
+    edges = np.searchsorted(band, np.arange(n_bands + 1))
     low, high = np.empty((n_bands, n_queries), np.int64), np.empty((n_bands, n_queries), np.int64)
-    for band in range(n_bands):
-        groups = slice(edges[band], edges[band + 1])
-        low[band] = edges[band] + np.searchsorted(lookup.last[groups], keys[:, band], "left")
-        high[band] = edges[band] + np.searchsorted(lookup.first[groups], keys[:, band], "right")
-    lengths = np.maximum(high - low, 0).ravel()
-    cell = np.repeat(np.arange(n_bands * n_queries), lengths)
-    groups_ = low.ravel()[cell] + np.arange(len(cell)) - offsets_of(lengths)[:-1][cell]
-    return cell % n_queries, cell // n_queries, groups_
+    n = 0
+    for i in range(n_bands):
+        groups = slice(edges[i], edges[i + 1])
+        for query in range(n_queries):
+            low[i, query] = edges[i] + np.searchsorted(last[groups], keys[query, i])
+            high[i, query] = edges[i] + np.searchsorted(first[groups], keys[query, i], "right")
+            n += max(high[i, query] - low[i, query], 0)
+    queries, bands, wanted = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    n = 0
+    for i in range(n_bands):
+        for query in range(n_queries):
+            for group in range(low[i, query], high[i, query]):
+                queries[n], bands[n], wanted[n] = query, i, group
+                n += 1
+    return queries, bands, wanted
 
 
 def _cap_buckets(hits: Hits, cap: int, n_bands: int) -> Hits:
     """Keep the first `cap` shapes of each query and band."""
-    cell = hits.queries * n_bands + hits.bands
+    cell = hits.queries.astype(np.int64) * n_bands + hits.bands
     order = np.lexsort((hits.shapes, cell))
     starts = np.flatnonzero(np.append(True, np.diff(cell[order]) != 0)) if len(order) else order
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))

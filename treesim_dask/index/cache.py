@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 from treesim_dask.errors import ConfigError
 
 DEFAULT_MEMORY = 512 * 2**20
+# What a piece takes beside its content: its key, its place in the order, its array or table objects, and what the C
+# library loses between blocks of different sizes.
+PIECE_BYTES = 1024
 
 V = TypeVar("V")
 
@@ -20,14 +23,15 @@ class Cache:
     Parameters
     ----------
     limit
-        Bytes that may be kept. A piece larger than that is handed out but not kept.
+        Bytes that may be kept, what each piece takes beside its content included. A piece larger than that is handed
+        out but not kept.
 
     Examples
     --------
-    >>> cache = Cache(limit=10)
+    >>> cache = Cache(limit=PIECE_BYTES + 10)
     >>> cache.get("a", lambda: b"12345", len), cache.get("b", lambda: b"1234567", len)
     (b'12345', b'1234567')
-    >>> cache.n_bytes, cache.find("a") is None
+    >>> cache.n_bytes - PIECE_BYTES, cache.find("a") is None
     (7, True)
     """
 
@@ -50,6 +54,7 @@ class Cache:
 
     def keep(self, key: Hashable, piece: Any, n_bytes: int) -> None:
         """Keep a piece of the given size."""
+        n_bytes += PIECE_BYTES
         if n_bytes > self.limit:
             return
         with self._lock:

@@ -13,18 +13,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.cache import Cache
+from treesim_dask.index.compression import decompress
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import damage_errors
-from treesim_dask.types import Int64Array, UInt64Array
+from treesim_dask.kernels import kernel
+from treesim_dask.types import Int64Array, UInt64Array, offsets_of
 
 _ABSENT = np.uint64(2**64 - 1)
 _CHECKSUM_BYTES = 4  # a CRC-32C follows the index of a shard
+_BYTES_AT_ONCE = 2**23  # of decoded chunks
 
 
 class ChunkedArray:
@@ -58,13 +60,7 @@ class ChunkedArray:
 
     def take(self, rows: Int64Array) -> NDArray[Any]:
         """Return some rows, in the given order."""
-        size = self._layout.n_rows_chunk
-        numbers, place = np.unique(rows // size, return_inverse=True)
-        chunks = self._chunks(numbers.tolist())
-        if len(chunks) == 1:
-            return np.asarray(chunks[int(numbers[0])][rows % size])
-        stacked = np.concatenate([self._layout.no_rows(), *chunks.values()])
-        return np.asarray(stacked[place * size + rows % size])
+        return self.read_ranges(rows, rows + 1)
 
     def read_ranges(self, starts: Int64Array, stops: Int64Array) -> NDArray[Any]:
         """Return the rows of several ranges, one range after the other.
@@ -75,17 +71,21 @@ class ChunkedArray:
             Shape (n_ranges,), dtype int64.
         """
         layout = self._layout
-        some = stops > starts
-        starts, stops = _join_adjacent(starts[some], stops[some])
-        if not len(starts):
-            return layout.no_rows()
-        size = layout.n_rows_chunk
-        chunks = self._chunks(_numbers_between(starts // size, (stops - 1) // size))
-        pieces = []
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            for number in range(start // size, (stop - 1) // size + 1):
-                pieces.append(chunks[number][max(start - number * size, 0) : stop - number * size])
-        return np.concatenate(pieces)
+        numbers, firsts, lengths = _cut_ranges(starts, stops, layout.n_rows_chunk)
+        ends = offsets_of(lengths)
+        rows = np.empty((int(ends[-1]), *layout.row_shape), layout.dtype)
+        if not _is_ascending(numbers):
+            order = np.argsort(numbers, kind="stable")
+            numbers, firsts, lengths, ends = numbers[order], firsts[order], lengths[order], ends[order]
+        edges = _starts_of_runs(numbers)
+        distinct, n_at_once = numbers[edges[:-1]].tolist(), max(1, _BYTES_AT_ONCE // layout.n_bytes_chunk)
+        target = rows.reshape(-1)
+        for first in range(0, len(distinct), n_at_once):
+            some = distinct[first : first + n_at_once]
+            chunks = self._chunks(some)
+            for chunk, start, stop in zip(chunks.values(), edges[first:], edges[first + 1 :], strict=False):
+                _copy_rows(chunk, layout.n_row_values, firsts, lengths, ends, start, stop, target)
+        return rows
 
     def _chunks(self, numbers: Sequence[int]) -> dict[int, NDArray[Any]]:
         found: dict[int, Any] = {number: self._cache.find((self._store.url, self._name, number)) for number in numbers}
@@ -141,30 +141,72 @@ class _Layout:
         self.n_rows_chunk = int(configuration["chunk_shape"][0])
         n_rows_shard = int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])
         self.n_chunks_shard = n_rows_shard // self.n_rows_chunk
-
-    def no_rows(self) -> NDArray[Any]:
-        """Return an array without rows."""
-        return np.empty((0, *self.row_shape), self.dtype)
+        self.n_row_values = math.prod(self.row_shape)
+        self.n_bytes_chunk = self.n_rows_chunk * self.n_row_values * self.dtype.itemsize
 
     def decode(self, data: bytes, where: str) -> NDArray[Any]:
-        """Return the rows of an encoded chunk."""
-        n_bytes = self.n_rows_chunk * math.prod(self.row_shape) * self.dtype.itemsize
+        """Return the values of an encoded chunk, row after row."""
         try:
-            raw = pa.decompress(data, n_bytes, codec="zstd", asbytes=True)
-        except (OSError, ValueError) as error:
+            raw = decompress(data, self.n_bytes_chunk)
+        except OSError as error:
             raise IndexFormatError(f"{where} is damaged: {error}; `check` says which files are") from None
-        return np.frombuffer(raw, self.dtype).reshape(self.n_rows_chunk, *self.row_shape)
+        return np.frombuffer(raw, self.dtype)
 
 
-def _join_adjacent(starts: Int64Array, stops: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Make one range out of ranges that continue each other."""
-    if not len(starts):
-        return starts, stops
-    breaks = np.flatnonzero(starts[1:] != stops[:-1])
-    return starts[np.append(0, breaks + 1)], stops[np.append(breaks, len(stops) - 1)]
+@kernel
+def _cut_ranges(starts: Int64Array, stops: Int64Array, size: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Cut ranges of rows at the borders of chunks; return number of the chunk, first row in it and length of each."""
+    n = 0
+    for i in range(len(starts)):
+        if stops[i] > starts[i]:
+            n += (stops[i] - 1) // size - starts[i] // size + 1
+    numbers, firsts, lengths = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    n = 0
+    for i in range(len(starts)):
+        row = starts[i]
+        while row < stops[i]:
+            numbers[n] = row // size
+            firsts[n] = row % size
+            lengths[n] = min(stops[i] - row, size - firsts[n])
+            row += lengths[n]
+            n += 1
+    return numbers, firsts, lengths
 
 
-def _numbers_between(first: Int64Array, last: Int64Array) -> list[int]:
-    """Return the distinct numbers of some closed ranges."""
-    numbers = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
-    return [int(number) for number in np.unique(np.concatenate(numbers))]
+@kernel
+def _is_ascending(values: Int64Array) -> bool:
+    n_descents = 0
+    for i in range(1, len(values)):
+        n_descents += values[i] < values[i - 1]
+    return n_descents == 0
+
+
+@kernel
+def _starts_of_runs(values: Int64Array) -> Int64Array:
+    """Return where each run of equal values starts, and where the last one ends."""
+    edges = np.empty(len(values) + 1, np.int64)
+    n = 0
+    for i in range(len(values)):
+        if i == 0 or values[i] != values[i - 1]:
+            edges[n] = i
+            n += 1
+    edges[n] = len(values)
+    return edges[: n + 1]
+
+
+@kernel
+def _copy_rows(
+    chunk: NDArray[Any],
+    width: int,
+    firsts: Int64Array,
+    lengths: Int64Array,
+    places: Int64Array,
+    start: int,
+    stop: int,
+    target: NDArray[Any],
+) -> None:
+    """Copy the pieces from `start` up to `stop` out of a chunk, rows of `width` values each."""
+    for piece in range(start, stop):
+        source, place = firsts[piece] * width, places[piece] * width
+        for i in range(lengths[piece] * width):
+            target[place + i] = chunk[source + i]

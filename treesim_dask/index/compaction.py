@@ -30,7 +30,7 @@ SHAPES_PER_PART = 2**16  # about 150 MB of vectors, signatures and keys: what on
 PAGES_PER_PART = 2**19
 ROWS_PER_CELL = 2**21
 ROWS_PER_BAND_FILE = 2**22
-_VERSION = 1  # of the intermediate files: another one starts anew
+_VERSION = 2  # of the intermediate files: another one starts anew
 _MOST_DAMAGE = 20
 
 

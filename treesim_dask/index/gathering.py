@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treesim_dask.index.arrays import ArrayWriter
-from treesim_dask.index.bands import Lookup
+from treesim_dask.index.bands import Lookup, lookup_of
 from treesim_dask.index.parts import DIGESTS, ORIGINS, PAGE_INDPTR, SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, band_file_name, part_name
 from treesim_dask.index.splitting import MakeKeys, Unit, Work, read_split, read_split_pages
-from treesim_dask.index.tables import BAND_SCHEMA, PAGE_SCHEMA, PAGES, band_writer
+from treesim_dask.index.tables import BAND_SCHEMA, PAGE_SCHEMA, PAGES, band_writer, compacted_page_options
 from treesim_dask.index.writer import VectorWriter, file_checksums
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array, offsets_of
 
@@ -99,15 +99,14 @@ def order_bands(number: int, cells: Sequence[int], n_parts: int, work: Work) -> 
     step = f"bands-{number:05}"
     if (done := work.finished(step)) is not None:
         return done
-    lookup: list[list[int]] = []
     with work.scratch() as folder:
         path = folder / Path(band_file_name(number)).name
         with band_writer(path) as writer:
             for cell in cells:
-                band = cell // work.n_ranges
                 for buckets, shapes in _merge_cell(cell, n_parts, work):
-                    lookup.append([band, int(buckets[0]), int(buckets[-1]), number, len(lookup), len(buckets)])
-                    writer.write_table(_band_rows(band, buckets, shapes))
+                    writer.write_table(_band_rows(cell // work.n_ranges, buckets, shapes))
+        columns = lookup_of([pq.ParquetFile(path)], number)
+        lookup = list(zip(*(getattr(columns, name).tolist() for name in Lookup.__slots__), strict=True))
         (entry,) = file_checksums(folder).values()
         work.store.put_file(path, f"{SEGMENTS}/{work.compacted_id}/{band_file_name(number)}")
     return work.finish(step, {"lookup": lookup, "files": {band_file_name(number): entry}})
@@ -115,7 +114,7 @@ def order_bands(number: int, cells: Sequence[int], n_parts: int, work: Work) -> 
 
 def write_lookup(path: Path, rows: Sequence[Sequence[int]]) -> None:
     """Write where each row group of a band table is."""
-    kinds = (pa.uint16(), pa.uint64(), pa.uint64(), pa.uint32(), pa.uint32(), pa.uint32())
+    kinds = (pa.uint16(), pa.uint64(), pa.uint64(), pa.uint32(), pa.int64(), pa.uint32(), pa.uint32(), pa.uint32())
     columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
     pq.write_table(pa.table(dict(zip(Lookup.__slots__, arrays, strict=True))), path, compression="zstd")
@@ -193,7 +192,7 @@ def _write_pages(folder: Path, pages: pa.Table, n_shapes: int, first_shape: int,
     columns = [names, *(pages.column(name) for name in PAGE_SCHEMA.names)]
     columns[COMPACTED_PAGE_SCHEMA.get_field_index("shape")] = pa.array((shape + first_shape).astype(np.uint32))
     table = pa.table(dict(zip(COMPACTED_PAGE_SCHEMA.names, columns, strict=True)), schema=COMPACTED_PAGE_SCHEMA)
-    pq.write_table(table, folder / PAGES, row_group_size=_PAGE_GROUP_ROWS, compression="zstd", compression_level=5)
+    pq.write_table(table, folder / PAGES, row_group_size=_PAGE_GROUP_ROWS, **compacted_page_options())
 
 
 def _write_band_rows(path: Path, keys: UInt64Array, first_shape: int, work: Work) -> None:

@@ -20,7 +20,8 @@ INDPTR, BRANCHES, COUNTS = "branches/indptr", "branches/branch", "branches/count
 DIGESTS = "digests"  # in the place of the vectors, where they are not stored
 PAGE_INDPTR, ORIGINS = "shape_pages/indptr", "shape_pages/origin"
 
-_FOOTER_FACTOR = 4  # a parsed footer takes about four times its size on disk
+_FOOTER_FACTOR = 14  # what a parsed footer takes in memory for each byte of the file, as measured
+_TABLE_BYTES = 12 * 2**10  # what a table takes beside its columns, as measured
 
 
 class Vectors:
@@ -34,7 +35,7 @@ class Vectors:
         """Return the vectors of some shapes in the given order, or of all."""
         if shapes is None:
             return ShapeBatch(self._indptr.read(), self._branches.read(), self._counts.read())
-        starts, stops = self._indptr.take(shapes), self._indptr.take(shapes + 1)
+        starts, stops = _row_bounds(self._indptr, shapes)
         branches, counts = (array.read_ranges(starts, stops) for array in (self._branches, self._counts))
         return ShapeBatch(offsets_of(stops - starts), branches, counts)
 
@@ -86,7 +87,7 @@ class PageTable:
         return self._cache.get(
             (self._store.url, self._name, group, names),
             lambda: table.read_row_group(group, columns=list(names), use_threads=False),
-            lambda piece: int(piece.nbytes),
+            lambda piece: int(piece.nbytes) + _TABLE_BYTES,
         )
 
 
@@ -162,7 +163,8 @@ class CompactedPart:
 
     def count_pages(self, shapes: Int64Array) -> Int64Array:
         """Return the number of pages of each shape."""
-        return np.asarray(self._indptr.take(shapes + 1) - self._indptr.take(shapes), np.int64)
+        starts, stops = _row_bounds(self._indptr, shapes)
+        return stops - starts
 
     def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
         """Return the rows of the first pages of each shape, as many as said, in the order of their ids."""
@@ -171,6 +173,12 @@ class CompactedPart:
     def page_origins(self, rows: Int64Array | None = None) -> UInt64Array:
         """Return where pages were first written: the number of the origin in the upper 32 bits, the row below."""
         return self._origins.read() if rows is None else self._origins.take(rows)
+
+
+def _row_bounds(indptr: ChunkedArray, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return where some rows of a CSR array start and stop."""
+    starts, stops = indptr.read_ranges(rows, rows + 2).reshape(-1, 2).T
+    return np.asarray(starts), np.asarray(stops)
 
 
 def _spread(starts: Int64Array, lengths: Int64Array) -> Int64Array:
@@ -183,9 +191,17 @@ def join_vectors(batches: Sequence[ShapeBatch]) -> ShapeBatch:
     """Join batches, one after the other."""
     if len(batches) == 1:
         return batches[0]
-    lengths = [np.diff(batch.indptr) for batch in batches]
     return ShapeBatch(
-        offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])),
+        offsets_of(_row_lengths(batches)),
         np.concatenate([np.empty(0, np.uint32), *(batch.branches for batch in batches)]),
         np.concatenate([np.empty(0, np.uint32), *(batch.counts for batch in batches)]),
     )
+
+
+def _row_lengths(batches: Sequence[ShapeBatch]) -> Int64Array:
+    """Return the lengths of all rows; with as few calls for a thousand batches of one row as for one of a thousand."""
+    if not batches:
+        return np.empty(0, np.int64)
+    ends = np.cumsum([len(batch) + 1 for batch in batches])
+    lengths = np.diff(np.concatenate([batch.indptr for batch in batches]))
+    return np.delete(lengths, ends[:-1] - 1)  # from the end of one batch to the start of the next

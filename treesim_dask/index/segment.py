@@ -215,11 +215,12 @@ class Segment:
     @cached_property
     def _bands(self) -> BandTable:
         if not self.is_compacted:
-            return BandTable(self.store, [self._name(BANDS)], self._cache)
+            n_bytes = None if self.store.is_local else self.summary.files[BANDS][0]
+            return BandTable(self.store, [self._name(BANDS)], self._cache, n_bytes=n_bytes)
         names = [self._name(band_file_name(n)) for n in range(self._compaction["n_band_files"])]
         return BandTable(self.store, names, self._cache, self._name(LOOKUP))
 
-    def find_hits(self, keys: UInt64Array, cap: int | None = None) -> Hits:
+    def find_hits(self, keys: UInt64Array, cap: int | None = None, most: int | None = None) -> Hits | None:
         """Return the shapes that share a bucket with each query; see `BandTable.find`.
 
         Parameters
@@ -228,10 +229,12 @@ class Segment:
             Shape (n_queries, n_bands), dtype uint64: the bucket of each query in each band.
         cap
             Take at most this many shapes of a bucket.
+        most
+            Return None if there are more hits.
         """
-        return self._bands.find(keys, cap)
+        return self._bands.find(keys, cap, most)
 
-    def scan_hits(self, signatures: UInt32Array, n_bands: int, n_agree: int) -> Hits:
+    def scan_hits(self, signatures: UInt32Array, n_bands: int, n_agree: int, most: int | None = None) -> Hits | None:
         """Return the shapes that agree with each query in the first rows of a band, by looking at all signatures.
 
         Parameters
@@ -242,10 +245,12 @@ class Segment:
             How many bands a signature has.
         n_agree
             How many rows of a band must agree.
+        most
+            Return None if there are more hits.
         """
         wanted = signatures.reshape(len(signatures), n_bands, -1)[:, :, :n_agree]
         found = [(np.empty(0, np.int64),) * 3]
-        first = 0
+        first = n_found = 0
         for array in self._signatures:
             for start in range(0, len(array), _SIGNATURES_AT_ONCE):
                 rows = array.read(start, min(start + _SIGNATURES_AT_ONCE, len(array)))
@@ -253,9 +258,12 @@ class Segment:
                 for query in range(len(wanted)):
                     shapes, bands = np.nonzero((prefixes == wanted[query]).all(axis=2))
                     found.append((np.full(len(shapes), query), bands, shapes + first + start))
+                    n_found += len(shapes)
+                    if most is not None and n_found > most:
+                        return None
             first += len(array)
-        queries, bands, shapes = (np.concatenate(column) for column in zip(*found, strict=True))
-        return Hits(queries, bands, shapes, np.zeros(len(signatures), np.int64))
+        columns = [np.concatenate(column).astype(np.uint32) for column in zip(*found, strict=True)]
+        return Hits(columns[0], columns[1], columns[2], np.zeros(len(signatures), np.int64))
 
     @property
     def _signatures(self) -> list[ChunkedArray]:

@@ -1,6 +1,6 @@
 """First half of a compaction: shapes and pages of each segment, ordered so that equal shapes meet.
 
-Shapes are ordered by their bucket in the first band and, inside a bucket, by their digest. Equal shapes of different
+Shapes are ordered by their first hashes, one after the other, and then by their digest. Equal shapes of different
 segments therefore fall together, and similar ones come to lie near each other: the candidates of a query are then in
 few chunks.
 """
@@ -26,7 +26,10 @@ from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
 
 MakeKeys = Callable[[UInt32Array], UInt64Array]
 
-_UPPER = np.uint64(2**64 - 2**32)
+# Bits of the order taken from the first hashes; the other 16 are those of the digest, so that a part can be cut
+# anywhere. The first hash tells most templates apart, and those that it does not the next ones do.
+_HASH_BITS = (24, 12, 12)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MOST_GROUP_ROWS, _LEAST_GROUP_ROWS = 512, 16
 _GROUPS_PER_PART = 4  # row groups a unit has for each part: what is read twice at the edge of a part stays small
 _PAGE_GROUP_ROWS = 2048
@@ -105,7 +108,7 @@ class Work:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def split_unit(unit: Unit, work: Work, make_keys: MakeKeys) -> dict[str, Any]:
+def split_unit(unit: Unit, work: Work) -> dict[str, Any]:
     """Write the shapes of a unit in their new order, with their pages, and return what each row group holds.
 
     Deleted pages, and shapes of which no page is left, are dropped here.
@@ -126,7 +129,7 @@ def split_unit(unit: Unit, work: Work, make_keys: MakeKeys) -> dict[str, Any]:
     else:
         vectors = ShapeBatch(np.zeros(len(shapes) + 1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint32))
         digests = segment.read_digests(shapes)
-    keys = order_keys(make_keys(signatures)[:, 0], digests)
+    keys = order_keys(signatures, digests)
     order = np.lexsort((digests[:, 1], digests[:, 0], keys))
     order = order[n_pages[order] > 0]
     # 3. both tables
@@ -162,9 +165,26 @@ def _live_pages(segment: Segment, shapes: Int64Array, work: Work) -> tuple[Int64
     return rows[keep], np.repeat(np.arange(len(shapes)), lengths)[keep], moved[keep]
 
 
-def order_keys(buckets: UInt64Array, digests: UInt64Array) -> UInt64Array:
-    """Return what shapes are ordered by: 32 bits of the bucket in the first band, then 32 bits of the digest."""
-    return (buckets & _UPPER) | (digests[:, 0] >> np.uint64(32))
+def order_keys(signatures: UInt32Array, digests: UInt64Array) -> UInt64Array:
+    """Return what shapes are ordered by: some bits of their first hashes, then of their digest.
+
+    Shapes that agree in the first hash lie together, among these the ones that agree in the second, and so on: of two
+    similar shapes the first differing hash comes late. In the order of whole buckets they would lie anywhere as soon as
+    one row of the first band differs.
+
+    Parameters
+    ----------
+    signatures
+        Shape (n_shapes, n_hashes), dtype uint32.
+    digests
+        Shape (n_shapes, 2), dtype uint64.
+    """
+    keys = digests[:, 0] >> np.uint64(sum(_HASH_BITS))
+    n_left = 64
+    for hashes, n_bits in zip(signatures.T, _HASH_BITS, strict=False):
+        n_left -= n_bits
+        keys |= (hashes * _GOLDEN >> np.uint64(64 - n_bits)) << np.uint64(n_left)
+    return keys
 
 
 def choose_cuts(splits: Sequence[dict[str, Any]], shapes_per_part: int, pages_per_part: int) -> list[int]:

@@ -29,6 +29,7 @@ from treesim_dask.errors import IndexFormatError, StorageError, TreesimError
 STAGING = "staging"
 _WRITER = re.compile(r"\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{32}")
 _ABANDONED_AFTER = timedelta(days=7)
+_GAP_BYTES = 2**16  # arrive sooner from a distant store than the answer to another request
 _N_READERS = 32  # small files read at the same time: each is a wait for a distant store, not work
 
 
@@ -125,14 +126,21 @@ class Store:
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """Return parts of files, given as (name, start, end); from an object store all at once."""
         if not self.is_local:
-            names, starts, ends = zip(*ranges, strict=True) if ranges else ((), (), ())
-            paths = [self.path(name) for name in names]
-            return cast(list[bytes], self.fs.cat_ranges(paths, list(starts), list(ends), on_error="raise"))
-        parts = []
-        for name, start, end in ranges:
-            with Path(self.path(name)).open("rb", buffering=0) as file:
-                parts.append(os.pread(file.fileno(), end - start, start))
-        return parts
+            joined, place_of = _join_near(ranges)
+            paths = [self.path(name) for name, _, _ in joined]
+            starts, ends = [start for _, start, _ in joined], [end for _, _, end in joined]
+            read = cast(list[bytes], self.fs.cat_ranges(paths, starts, ends, on_error="raise"))
+            within = [(place_of[i], start, end) for i, (_, start, end) in enumerate(ranges)]
+            return [read[place][start - starts[place] : end - starts[place]] for place, start, end in within]
+        files: dict[str, int] = {}
+        try:
+            for name, _, _ in ranges:
+                if name not in files:
+                    files[name] = os.open(self.path(name), os.O_RDONLY)
+            return [os.pread(files[name], end - start, start) for name, start, end in ranges]
+        finally:
+            for file in files.values():
+                os.close(file)
 
     def read_tail(self, name: str, n_bytes: int) -> bytes:
         """Return the last bytes of a file."""
@@ -310,6 +318,26 @@ class Store:
             self.remove(f"{name}/{part}")
         if wrong := sorted(part for part, size in sizes.items() if found.get(part) != size):
             raise StorageError(f"{self.url}/{name}/{wrong[0]} is not as it was sent: run the same command again")
+
+
+def _join_near(ranges: Sequence[tuple[str, int, int]]) -> tuple[list[tuple[str, int, int]], list[int]]:
+    """Make one range of those of a file with little between them, and say which of these each lies in.
+
+    Examples
+    --------
+    >>> _join_near([("a", 90, 95), ("a", 10, 20), ("b", 10, 20), ("a", 10**7, 10**7 + 5)])
+    ([('a', 10, 95), ('a', 10000000, 10000005), ('b', 10, 20)], [0, 0, 2, 1])
+    """
+    joined: list[tuple[str, int, int]] = []
+    place_of = [0] * len(ranges)
+    for i in sorted(range(len(ranges)), key=ranges.__getitem__):
+        name, start, end = ranges[i]
+        if joined and joined[-1][0] == name and start <= joined[-1][2] + _GAP_BYTES:
+            joined[-1] = (name, joined[-1][1], max(end, joined[-1][2]))
+        else:
+            joined.append((name, start, end))
+        place_of[i] = len(joined) - 1
+    return joined, place_of
 
 
 def _absolute(url: str) -> str:

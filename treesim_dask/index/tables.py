@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import fsspec
 import numpy as np
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from treesim_dask.errors import IndexFormatError, MissingFileError, SourceError
 from treesim_dask.index.store import Store, storage_errors
 from treesim_dask.types import Int64Array, UInt64Array
+
+PageRows: TypeAlias = pa.Table  # rows of a page table
 
 PAGES = "pages.parquet"
 BANDS = "bands.parquet"
@@ -70,6 +72,17 @@ _WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "compression_level": 3,
 # Small enough that a query decodes little beside what it looks for, large enough that the footer stays small.
 _PAGE_GROUP_ROWS = 8_192
 _BAND_GROUP_ROWS = 16_384
+
+
+def compacted_page_options() -> dict[str, Any]:
+    """Return how the pages of a compacted segment are written: small, and quick to read by row group."""
+    integers = ("page", "date", "offset", "length", "n_nodes", "shape")
+    return {
+        **_WRITE_OPTIONS,
+        "use_dictionary": ["segment", "warc"],  # of a few hundred rows the others hardly repeat
+        "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+        "write_statistics": ["shape"],  # they are in the order of their shapes: other bounds tell nothing
+    }
 
 
 class TableWriter:
@@ -183,6 +196,16 @@ def page_columns(table: pa.Table) -> dict[str, list[Any]]:
     return {name: _dates(table) if name == "date" else table.column(name).to_pylist() for name in table.column_names}
 
 
+def take_pages(table: PageRows, rows: Int64Array) -> PageRows:
+    """Return some rows of a page table, in the given order."""
+    return table.take(arrow_integers(rows))
+
+
+def join_pages(tables: Sequence[PageRows], columns: Sequence[str]) -> PageRows:
+    """Return page tables one after the other, or one without rows."""
+    return pa.concat_tables(tables) if tables else PAGE_SCHEMA.empty_table().select(columns)
+
+
 def page_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a page table as dicts."""
     columns = page_columns(table)
@@ -231,5 +254,5 @@ def open_table(store: Store, name: str) -> pq.ParquetFile:
     """Open a Parquet file of a published segment."""
     with damage_errors(store, name):
         if store.is_local:
-            return pq.ParquetFile(store.path(name), memory_map=True, page_checksum_verification=True)
+            return pq.ParquetFile(store.path(name), page_checksum_verification=True)  # mapped, it would count as memory
         return pq.ParquetFile(store.open_binary(name), page_checksum_verification=True)

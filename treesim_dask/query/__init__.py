@@ -1,6 +1,7 @@
 """From a page to its matches.
 
 In the order of the flow: ``page`` (what is searched for), ``options`` (how), ``metrics`` (exact similarity of branch
-vectors), ``selection`` (shapes to the pages that may be matches),
-``search`` (buckets to candidates to matches), ``evaluate`` (how good the answers are).
+vectors), ``rerank`` (hits to candidates with their similarity), ``selection`` (shapes to the pages that may be
+matches), ``matches`` (these by column, merged over segments), ``search`` (all of it for a batch of queries),
+``evaluate`` (how good the answers are).
 """

@@ -7,17 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, PageError
-from treesim_dask.hashing.bands import band_keys
-from treesim_dask.hashing.family import make_family
 from treesim_dask.index.live import live_segments
 from treesim_dask.index.manifest import MANIFEST, read_manifest
 from treesim_dask.index.store import Store
-from treesim_dask.query.page import QueryPage, queries_from_rows
+from treesim_dask.query.page import QueryPage, make_queries, queries_from_rows
 from treesim_dask.types import PageBatch, SkippedLog
 
 _ROWS_AT_ONCE = 1024
@@ -58,14 +54,9 @@ def read_queries(
 
 def queries_from_pages(pages: PageBatch, config: IndexConfig) -> list[QueryPage]:
     """Return queries for a batch of pages of a crawl."""
-    shapes = shape_pages(pages.html, config)
-    signatures = make_family(config).sign(shapes)
-    keys = band_keys(signatures, config.n_bands)
-    places = zip(pages.warc, pages.offset, strict=True)
-    return [
-        QueryPage(url, shapes.take(np.array([i])), signatures[i], keys[i], url=url, place=place, digest=pages.digest[i])
-        for i, (url, place) in enumerate(zip(pages.url, places, strict=True))
-    ]
+    columns = zip(pages.url, pages.warc, pages.offset, pages.digest, strict=True)
+    known = [{"url": url, "place": (warc, offset), "digest": digest} for url, warc, offset, digest in columns]
+    return make_queries(pages.url, shape_pages(pages.html, config), config, known)
 
 
 def _find_index(batch: str, storage_options: Mapping[str, Any] | None) -> Store | None:

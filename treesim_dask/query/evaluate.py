@@ -20,10 +20,11 @@ from treesim_dask.hashing.family import make_family
 from treesim_dask.hashing.sampling import CurvePoints, curve_points, draw_sample, meeting_pairs
 from treesim_dask.index.segment import Segment
 from treesim_dask.query.exact import PageShapes, best_scores, load_page_shapes
+from treesim_dask.query.matches import SegmentAnswer
 from treesim_dask.query.metrics import Metric, check_metric
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
-from treesim_dask.query.search import SegmentAnswer, search_many
+from treesim_dask.query.search import search_many
 from treesim_dask.types import FloatArray
 
 _CURVE_QUERIES = 100
@@ -191,7 +192,7 @@ def _queries(pages: PageShapes, asked: Sequence[int], config: IndexConfig) -> It
     keys = band_keys(signatures, config.n_bands)
     for page, i in zip(asked, place.tolist(), strict=True):
         page_id = pages.page_ids[page]
-        shape = pages.shapes.take(distinct[[i]])
+        shape = pages.shapes.row(int(distinct[i]))
         yield QueryPage(page_id, shape, signatures[i], keys[i], page_id=page_id, url=pages.urls[page])
 
 
@@ -213,7 +214,7 @@ def _recalls(answer: SegmentAnswer, exact: FloatArray, metric: Metric, k: int) -
     if not len(exact):
         return [1.0] * k
     sign = 1.0 if metric.is_distance else -1.0
-    keys = np.array([sign * match.score for match in answer.matches[: len(exact)]])
+    keys = sign * answer.scores[: len(exact)]
     ranks = np.minimum(np.arange(1, k + 1), len(exact))
     return [float(np.count_nonzero(keys[:rank] <= sign * exact[rank - 1]) / rank) for rank in ranks.tolist()]
 

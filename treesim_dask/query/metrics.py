@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -67,47 +68,52 @@ def measure_pairs(queries: ShapeBatch, candidates: ShapeBatch, left: Int64Array,
     The sums run over the branches in ascending order, one after the other: a pair gives the same bits whatever else is
     in the batches.
     """
-    of_queries, of_candidates = _RowSums(queries), _RowSums(candidates)
+    logs = _logarithms()
     shared = _shared_sums(
-        queries.indptr, queries.branches, of_queries.counts, of_queries.logs,
-        candidates.indptr, candidates.branches, of_candidates.counts, of_candidates.logs,
-        left, right,
+        queries.indptr, queries.branches, queries.counts,
+        candidates.indptr, candidates.branches, candidates.counts,
+        left, right, logs,
     )  # fmt: skip
+    n_query, sum_query, square_query, log_square_query = _row_sums(queries.indptr, queries.counts, logs)[:, left]
+    of_candidates = _row_sums(candidates.indptr, candidates.counts, logs)[:, right]
     return Overlap(
         n_shared=shared[0],
-        n_query=of_queries.n[left],
-        n_candidate=of_candidates.n[right],
+        n_query=n_query,
+        n_candidate=of_candidates[0],
         dot=shared[1],
         least=shared[2],
-        sum_query=of_queries.sum[left],
-        sum_candidate=of_candidates.sum[right],
-        square_query=of_queries.square[left],
-        square_candidate=of_candidates.square[right],
+        sum_query=sum_query,
+        sum_candidate=of_candidates[1],
+        square_query=square_query,
+        square_candidate=of_candidates[2],
         log_dot=shared[3],
-        log_square_query=of_queries.log_square[left],
-        log_square_candidate=of_candidates.log_square[right],
+        log_square_query=log_square_query,
+        log_square_candidate=of_candidates[3],
     )
 
 
-class _RowSums:
-    """The sums over each row of a batch by itself."""
-
-    def __init__(self, shapes: ShapeBatch) -> None:
-        self.counts = shapes.counts.astype(np.float64)
-        self.logs = np.log1p(self.counts)
-        self.n = np.diff(shapes.indptr).astype(np.float64)
-        self.sum, self.square, self.log_square = _row_sums(shapes.indptr, self.counts, self.logs)
+@cache
+def _logarithms() -> FloatArray:
+    """Return log(1 + count) of the usual counts."""
+    return np.log1p(np.arange(2**12, dtype=np.float64))
 
 
 @kernel
-def _row_sums(indptr: Int64Array, counts: FloatArray, logs: FloatArray) -> FloatArray:
-    """Return the sums of the counts, of their squares and of the squares of their logarithms over each row."""
-    sums = np.zeros((3, len(indptr) - 1))
+def _log_of(count: np.uint32, logs: FloatArray) -> np.float64:
+    return np.float64(logs[count] if count < len(logs) else np.log1p(np.float64(count)))
+
+
+@kernel
+def _row_sums(indptr: Int64Array, counts: UInt32Array, logs: FloatArray) -> FloatArray:
+    """Return the length of each row, and the sums of its counts, of their squares and of those of their logarithms."""
+    sums = np.zeros((4, len(indptr) - 1))
     for row in range(len(indptr) - 1):
+        sums[0, row] = indptr[row + 1] - indptr[row]
         for entry in range(indptr[row], indptr[row + 1]):
-            sums[0, row] += counts[entry]
-            sums[1, row] += counts[entry] * counts[entry]
-            sums[2, row] += logs[entry] * logs[entry]
+            count, log = np.float64(counts[entry]), _log_of(counts[entry], logs)
+            sums[1, row] += count
+            sums[2, row] += count * count
+            sums[3, row] += log * log
     return sums
 
 
@@ -115,32 +121,31 @@ def _row_sums(indptr: Int64Array, counts: FloatArray, logs: FloatArray) -> Float
 def _shared_sums(
     indptr: Int64Array,
     branches: UInt32Array,
-    counts: FloatArray,
-    logs: FloatArray,
+    counts: UInt32Array,
     other_indptr: Int64Array,
     other_branches: UInt32Array,
-    other_counts: FloatArray,
-    other_logs: FloatArray,
+    other_counts: UInt32Array,
     left: Int64Array,
     right: Int64Array,
+    logs: FloatArray,
 ) -> FloatArray:
     """Return, for each pair, the number of shared branches, and the sums of q*c, min(q, c) and log*log over them."""
     sums = np.zeros((4, len(left)))
     for pair in range(len(left)):
         i, end = indptr[left[pair]], indptr[left[pair] + 1]
         j, other_end = other_indptr[right[pair]], other_indptr[right[pair] + 1]
+        n_shared = dot = least = log_dot = 0.0
         while i < end and j < other_end:
-            if branches[i] < other_branches[j]:
-                i += 1
-            elif branches[i] > other_branches[j]:
-                j += 1
-            else:
-                sums[0, pair] += 1.0
-                sums[1, pair] += counts[i] * other_counts[j]
-                sums[2, pair] += min(counts[i], other_counts[j])
-                sums[3, pair] += logs[i] * other_logs[j]
-                i += 1
-                j += 1
+            branch, other = branches[i], other_branches[j]
+            if branch == other:
+                count, other_count = np.float64(counts[i]), np.float64(other_counts[j])
+                n_shared += 1.0
+                dot += count * other_count
+                least += min(count, other_count)
+                log_dot += _log_of(counts[i], logs) * _log_of(other_counts[j], logs)
+            i += branch <= other
+            j += other <= branch
+        sums[0, pair], sums[1, pair], sums[2, pair], sums[3, pair] = n_shared, dot, least, log_dot
     return sums
 
 

@@ -16,7 +16,7 @@ from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.segment import Segment
 from treesim_dask.query.options import Conditions, host_of
-from treesim_dask.query.source import find_indexed, load_html
+from treesim_dask.query.source import LoadedPage, find_indexed, load_html
 from treesim_dask.query.vectors import read_vectors
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
 
@@ -37,7 +37,7 @@ class QueryPage:
         Shape (n_bands,), dtype uint64: its bucket in each band.
     page_id, url, place, digest
         What tells whether an indexed page is this very page; the first that is known decides. ``place`` is the
-        archive and the offset in it.
+        archive and the offset in it; an archive that was moved since is known by URL and digest together.
     """
 
     name: str
@@ -50,19 +50,18 @@ class QueryPage:
     digest: str | None = None
 
     @property
-    def is_known_by_digest(self) -> bool:
-        """True if nothing but its digest tells which indexed page it is."""
-        return self.page_id is None and self.place is None and self.url is None and self.digest is not None
+    def is_known(self) -> bool:
+        """True if something tells which indexed page it is."""
+        return not (self.page_id is None and self.place is None and self.url is None and self.digest is None)
 
-    def is_same_page(self, page_id: str, url: str, warc: str, offset: int, digest: str | None) -> bool:
-        """Tell whether an indexed page is the query page itself."""
-        if self.page_id is not None:
-            return self.page_id == page_id
+    def is_same_page(self, url: str, warc: str, offset: int, digest: str | None) -> bool:
+        """Tell whether an indexed page is the query page itself, of which no page id is known."""
         if self.place is not None:
-            return self.place == (warc, offset)
+            is_same_content = self.digest is not None and (self.url, self.digest) == (url, digest)
+            return is_same_content or self.place == (warc, offset)
         if self.url is not None:
             return self.url == url
-        return self.is_known_by_digest and self.digest == digest
+        return self.digest is not None and self.digest == digest
 
 
 def check_hosts(queries: Sequence[QueryPage], conditions: Conditions) -> None:
@@ -79,8 +78,28 @@ def check_hosts(queries: Sequence[QueryPage], conditions: Conditions) -> None:
 
 def make_query(name: str, shape: ShapeBatch, config: IndexConfig, **identity: Any) -> QueryPage:
     """Hash a shape as the index does and return it as a query."""
-    signatures = make_family(config).sign(shape)
-    return QueryPage(name, shape, signatures[0], band_keys(signatures, config.n_bands)[0], **identity)
+    return make_queries([name], shape, config, [identity])[0]
+
+
+def make_queries(
+    names: Sequence[str], shapes: ShapeBatch, config: IndexConfig, identities: Sequence[Mapping[str, Any]] = ()
+) -> list[QueryPage]:
+    """Hash shapes all at once and return each as a query.
+
+    Parameters
+    ----------
+    names, shapes
+        What the user called the pages, and a row for each.
+    identities
+        What else is known of each: ``page_id``, ``url``, ``place``, ``digest``.
+    """
+    signatures = make_family(config).sign(shapes)
+    keys = band_keys(signatures, config.n_bands)
+    known = identities or [{}] * len(names)
+    return [
+        QueryPage(name, shapes.row(i), signatures[i], keys[i], **identity)
+        for i, (name, identity) in enumerate(zip(names, known, strict=True))
+    ]
 
 
 def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **identity: Any) -> QueryPage:
@@ -114,31 +133,40 @@ def queries_from_rows(
     page_ids = segment.page_ids(segment.page_origins(rows))
     urls = segment.read_pages(rows, ["url"]).column("url").to_pylist()
     return [
-        QueryPage(f"id:{page_id}", vectors.take(np.array([i])), signatures[i], keys[i], page_id=page_id, url=url)
+        QueryPage(f"id:{page_id}", vectors.row(i), signatures[i], keys[i], page_id=page_id, url=url)
         for page_id, url, i in zip(page_ids, urls, place.tolist(), strict=True)
     ]
 
 
-def load_query(
-    page: str | bytes,
+def load_queries(
+    pages: Sequence[str | bytes | QueryPage],
     segments: Sequence[Segment],
     config: IndexConfig,
     storage_options: Mapping[str, Any] | None = None,
-) -> QueryPage:
-    """Find the page a user means.
+) -> list[QueryPage]:
+    """Find the pages a user means; what has to be parsed and hashed is so all at once.
 
     Parameters
     ----------
-    page
+    pages
         HTML as bytes, or its name; see `treesim_dask.query.source.load_html`. Of a page given by id only what the
-        index holds of it is read.
+        index holds of it is read. Queries are passed on as they are.
     segments, config
         The index to be searched.
     storage_options
         For reading archives.
     """
-    if isinstance(page, str) and page.startswith("id:"):
-        return query_from_index(segments, page.removeprefix("id:"), config, storage_options)
-    found = load_html(page, segments, storage_options)
-    shape = shape_pages([found.html], config)
-    return make_query(found.name, shape, config, url=found.url, place=found.place, digest=found.digest)
+    queries: list[QueryPage | LoadedPage] = []
+    for page in pages:
+        if isinstance(page, QueryPage):
+            queries.append(page)
+        elif isinstance(page, str) and page.startswith("id:"):
+            queries.append(query_from_index(segments, page.removeprefix("id:"), config, storage_options))
+        else:
+            queries.append(load_html(page, segments, storage_options))
+    loaded = [page for page in queries if isinstance(page, LoadedPage)]
+    if loaded:
+        known = [{"url": page.url, "place": page.place, "digest": page.digest} for page in loaded]
+        shapes = shape_pages([page.html for page in loaded], config)
+        made = iter(make_queries([page.name for page in loaded], shapes, config, known))
+    return [next(made) if isinstance(page, LoadedPage) else page for page in queries]

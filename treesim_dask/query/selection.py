@@ -6,7 +6,7 @@ what is answered is the best k of the pages that fulfil them, without reading al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from treesim_dask.index.segment import Segment
 from treesim_dask.index.tables import page_columns, page_rows
 from treesim_dask.query.options import SearchOptions, host_of
 from treesim_dask.query.page import QueryPage
-from treesim_dask.types import FloatArray, Int64Array, UInt64Array, offsets_of
+from treesim_dask.types import FloatArray, Int64Array, UInt64Array, offsets_of, rank_in_runs
 
 _GROWTH = 4  # how many times as many pages to look at, where the conditions left fewer than k
 
@@ -62,20 +62,17 @@ def select_pages(
     of_query, shapes, keys
         Shape (n_pairs,): pairs of queries and shapes ordered by (query, key), the best, i.e. least, key first.
     """
-    distinct, place = np.unique(shapes, return_inverse=True)
-    n_pages = segment.count_pages(distinct)[place]
     pending = np.arange(len(shapes), dtype=np.int64)
     n_looked_at = options.k if options.with_self else options.k + 1
     finished: list[Selected] = []
     while len(pending):
-        found = _best_pages(segment, pending, of_query, shapes, keys, n_pages, n_looked_at)
+        found = _best_pages(segment, pending, of_query, shapes, keys, n_looked_at)
         n_found = np.bincount(of_query[found.pairs], minlength=len(queries))
         kept = found.take(_may_match(segment, queries, of_query, found, options))
         n_kept = np.bincount(of_query[kept.pairs], minlength=len(queries))
-        totals = np.bincount(of_query, weights=n_pages, minlength=len(queries))
-        is_done = (n_kept >= options.k) | (n_found >= totals)
+        is_done = (n_kept >= options.k) | (n_found < n_looked_at)
         kept = kept.take(is_done[of_query[kept.pairs]])
-        finished.append(kept.take(_rank_in_runs(of_query[kept.pairs]) < options.k))
+        finished.append(kept.take(rank_in_runs(of_query[kept.pairs]) < options.k))
         pending = pending[~is_done[of_query[pending]]]
         n_looked_at *= _GROWTH
     chosen = [np.concatenate([getattr(s, name) for s in finished]) for name in Selected.__slots__]
@@ -89,29 +86,43 @@ def _best_pages(
     of_query: Int64Array,
     shapes: Int64Array,
     keys: FloatArray,
-    n_pages: Int64Array,
     n_wanted: int,
 ) -> Selected:
     """Return the first `n_wanted` pages of each query, ties ordered by page id."""
-    # 1. the pairs that may hold them: as many as give enough pages, and all that tie with the last of these
-    lengths = np.minimum(n_pages[pending], n_wanted)
-    runs = of_query[pending]
-    before = offsets_of(lengths)[:-1]
-    first = np.flatnonzero(np.append(True, runs[1:] != runs[:-1]))
-    run = np.cumsum(np.append(False, runs[1:] != runs[:-1]))
-    enough = before - before[first][run] >= n_wanted
-    last = np.append(first[1:], len(runs)) - 1 - np.add.reduceat(enough.astype(np.int64), first)
-    pairs = pending[keys[pending] <= keys[pending][last][run]]
-    # 2. their pages, a shape's in the order of their ids
+    # 1. the pairs that may hold them: each has a page at least, and those that tie with the last may come before it
+    pairs = pending[_is_among_best(of_query[pending], keys[pending], np.ones(len(pending), np.int64), n_wanted)]
+    # 2. of these as many as give enough pages
     pairs = pairs[np.argsort(shapes[pairs], kind="stable")]
-    lengths = np.minimum(n_pages[pairs], n_wanted)
+    lengths = np.minimum(segment.count_pages(shapes[pairs]), n_wanted)
+    order = np.argsort(pairs)
+    is_needed = np.empty(len(pairs), np.bool_)
+    is_needed[order] = _is_among_best(of_query[pairs[order]], keys[pairs[order]], lengths[order], n_wanted)
+    pairs, lengths = pairs[is_needed], lengths[is_needed]
+    # 3. their pages, a shape's in the order of their ids
     rows = segment.first_pages(shapes[pairs], lengths)
     origins = segment.page_origins(rows)
     of_pair = np.repeat(pairs, lengths)
-    # 3. the best of all
+    # 4. the best of all
     order = np.lexsort((origins, keys[of_pair], of_query[of_pair]))
-    order = order[_rank_in_runs(of_query[of_pair[order]]) < n_wanted]
+    order = order[rank_in_runs(of_query[of_pair[order]]) < n_wanted]
     return Selected(of_pair[order], rows[order], origins[order])
+
+
+def _is_among_best(of_query: Int64Array, keys: FloatArray, n_pages: Int64Array, n_wanted: int) -> NDArray[np.bool_]:
+    """Tell which pairs are needed: the first of each query that have `n_wanted` pages together, and what ties.
+
+    Examples
+    --------
+    >>> keys = np.array([0.1, 0.2, 0.2, 0.3, 0.1])
+    >>> _is_among_best(np.array([0, 0, 0, 0, 1]), keys, np.ones(5, np.int64), 2).tolist()
+    [True, True, True, False, True]
+    """
+    first = np.flatnonzero(np.append(True, of_query[1:] != of_query[:-1]))
+    run = np.cumsum(np.append(False, of_query[1:] != of_query[:-1]))
+    before = offsets_of(n_pages)[:-1]
+    is_too_late = before - before[first][run] >= n_wanted
+    last = np.append(first[1:], len(of_query)) - 1 - np.add.reduceat(is_too_late.astype(np.int64), first)
+    return np.asarray(keys <= keys[last][run])
 
 
 def _may_match(
@@ -121,7 +132,7 @@ def _may_match(
     keep = segment.deletions.keep(found.origins) if segment.deletions else np.ones(len(found.rows), bool)
     number = of_query[found.pairs]
     if not options.with_self:
-        keep &= ~_is_query(segment, queries, number, found)
+        keep &= ~is_query_page(segment, queries, number, found)
     if options.needs_pages:
         rows = np.flatnonzero(keep)
         pages = page_rows(segment.read_pages(found.rows[rows], ["url", "date", "n_nodes"]))
@@ -129,15 +140,34 @@ def _may_match(
     return np.asarray(keep)
 
 
-def _is_query(segment: Segment, queries: Sequence[QueryPage], number: Int64Array, found: Selected) -> NDArray[np.bool_]:
-    """Tell which pages are the very page they were found for."""
-    page_ids = segment.page_ids(found.origins)
-    asked = [queries[i] for i in number.tolist()]
-    if all(query.page_id is not None for query in queries):
-        return np.array([q.page_id == page_id for q, page_id in zip(asked, page_ids, strict=True)], bool)
-    pages = page_columns(segment.read_pages(found.rows, ["url", "warc", "offset", "digest"]))
-    rows = zip(asked, page_ids, *pages.values(), strict=True)
-    return np.array([query.is_same_page(*identity) for query, *identity in rows], bool)
+def is_query_page(
+    segment: Segment, queries: Sequence[QueryPage], of_query: Int64Array, found: Selected
+) -> NDArray[np.bool_]:
+    """Tell which pages are the very page they were found for.
+
+    Parameters
+    ----------
+    of_query
+        Shape (n,), dtype int64: the query of each page found.
+    """
+    is_query = np.array([query.page_id is not None for query in queries], bool)[of_query]
+    if is_query.any():
+        numbers = {name: number for number, name in enumerate(segment.origins)}
+        asked = np.array([_origin_of(query.page_id, numbers) for query in queries], np.uint64)
+        is_query &= asked[of_query] == found.origins
+    others = np.array([query.page_id is None and query.is_known for query in queries], bool)[of_query]
+    if others.any():
+        rows = np.flatnonzero(others)
+        pages = page_columns(segment.read_pages(found.rows[rows], ["url", "warc", "offset", "digest"]))
+        asked_by = [queries[i] for i in of_query[rows].tolist()]
+        is_query[rows] = [query.is_same_page(*page) for query, *page in zip(asked_by, *pages.values(), strict=True)]
+    return is_query
+
+
+def _origin_of(page_id: str | None, numbers: Mapping[str, int]) -> int:
+    """Return a page id as a segment knows it; what none has where the page is not of the segment."""
+    name, _, row = (page_id or "").rpartition("-")
+    return numbers[name] << 32 | int(row) if name in numbers else 2**64 - 1
 
 
 def _fulfil_conditions(
@@ -154,17 +184,3 @@ def _fulfil_conditions(
             seen.add(site)
         fulfilled.append(keep)
     return fulfilled
-
-
-def _rank_in_runs(values: Int64Array) -> Int64Array:
-    """Return the position of each element in its run of equal values.
-
-    Examples
-    --------
-    >>> _rank_in_runs(np.array([4, 4, 7, 7, 7])).tolist()
-    [0, 1, 0, 1, 2]
-    """
-    if not len(values):
-        return np.empty(0, np.int64)
-    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-    return np.arange(len(values)) - np.repeat(starts, np.diff(np.append(starts, len(values))))
