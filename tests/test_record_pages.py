@@ -164,6 +164,15 @@ def test_records_come_before_the_lists_inside_them():
     assert find_records(items)[0].css == "div.item"
 
 
+def test_only_elements_and_text_count():
+    """Comments, and processing instructions as templates of servers leave them behind, are not seen on a page."""
+    items = [f"<li><a href=/{i}>Item {i}</a></li>" for i in range(4)]
+    unseen = "<!-- c --><?php echo?><?p?><![CDATA[x]]>"
+    plain, *others = (find_records(f"<ul>{between.join(items)}</ul>") for between in ("", "<!-- c -->", unseen))
+    assert plain[0].fields["a"] == [f"Item {i}" for i in range(4)]
+    assert others == [plain, plain]
+
+
 def test_links_in_the_head_are_no_records():
     assert find_records(b"<link href=a><link href=b><link href=c><p>text") == []
 
