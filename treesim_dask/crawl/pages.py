@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -364,7 +363,6 @@ def _max_content(page_filter: PageFilter) -> int:
     return 2 * page_filter.max_bytes + 2**20
 
 
-@lru_cache(maxsize=256)  # a crawl has few, each of them a million times
 def _media_type(content_type: str) -> str:
     return _MEDIA_TYPE_END.split(content_type.strip(), maxsplit=1)[0].lower()
 
