@@ -164,9 +164,7 @@ def judge_response(
 
 def _judge_body(response: Response, page_filter: PageFilter, decode: Decoder) -> tuple[str | None, bytes]:
     try:
-        body = response.body or b""
-        if response.transfer_encoding:
-            body = undo_transfer_encoding(body, response.transfer_encoding, page_filter.max_bytes)
+        body = undo_transfer_encoding(response.body or b"", response.transfer_encoding, page_filter.max_bytes)
         decoded = undo_content_encoding(body, response.content_encoding, page_filter.max_bytes)
     except BodyTooLong:
         return reasons.TOO_LONG, b""
