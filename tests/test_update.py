@@ -1,11 +1,12 @@
 import json
+from pathlib import Path
 
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from indexes import all_pages, brute_force, found, query_of, random_sources, write_index, write_source
 
-from treesim_dask import compact, merge, open_index
+from treesim_dask import build, compact, merge, open_index
 from treesim_dask.cli import main
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
@@ -130,3 +131,24 @@ def test_the_commands(url, tmp_path, capsys):
     assert main(["check", str(tmp_path / "copy")]) == 0
     assert main(["query", "--index", url]) == 2
     assert "name a page" in capsys.readouterr().err
+
+
+def _indexed_files(index):
+    return sorted(Path(url).name for url in open_index(index).pages.compute()["url"])
+
+
+def test_html_files_named_one_by_one_are_indexed_once_however_they_are_named(client, tmp_path):
+    folder, index = tmp_path / "saved", str(tmp_path / "index")
+    folder.mkdir()
+    for n in range(4):
+        (folder / f"{n}.html").write_text(f"<title>{n}</title>" + f"<div><p>page {n}</div>" * (30 + n))
+        build(str(folder / "*.html"), index, client=client)
+        assert _indexed_files(index) == [f"{i}.html" for i in range(n + 1)]
+    compact(index)
+    every = [f"{i}.html" for i in range(4)]
+    for inputs in ([str(folder)], [str(folder / "0.html")], [str(folder / f"{i}.html") for i in (1, 3)], [str(folder)]):
+        build(inputs, index, client=client)
+        assert _indexed_files(index) == every
+    (folder / "0.html").write_text("<ul><li>another page altogether</ul>" * 20)
+    build(str(folder), index, client=client)
+    assert _indexed_files(index) == every

@@ -17,7 +17,7 @@ from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, IndexFormatError, SourceError, StorageError
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments
-from treesim_dask.index.deletion import delete_sources
+from treesim_dask.index.deletion import delete_copies, delete_sources
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SegmentSummary, gather_catalog, list_segments, segment_id_of
@@ -308,9 +308,9 @@ def _take_shard(sources: Sequence[Source], number: int, n_shards: int) -> list[S
 
 def _refuse_parts_of_groups(store: Store, sources: Sequence[Source]) -> None:
     """Refuse to take some files of a folder of HTML that is indexed already: the others would be lost or doubled."""
-    roots = {source.url.rpartition("#")[0] for source in sources if source.kind == "html"}
+    roots = {_folder_of(source.url) for source in sources if source.kind == "html"}
     for known in live_sources(store).values() if roots else ():
-        root = known.source_url.rpartition("#")[0]
+        root = _folder_of(known.source_url)
         if root in roots:
             raise ConfigError(f"{root} is in the index already: limit and sample would drop its other files")
 
@@ -332,23 +332,30 @@ def _is_current(known: IndexedSource, source: Source, page_filter: PageFilter) -
 
 
 def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -> None:
-    """Remove what this build has made obsolete: its own staging folders, and HTML groups that were cut differently.
+    """Remove what this build has made obsolete: its own staging folders, HTML groups that were cut differently, and the
+    pages of HTML files that are in a group of this build now.
 
-    A shard does not see all groups and leaves them to a run over all sources.
+    A shard does not see all groups and leaves those cut differently to a run over all sources.
     """
     ours = {segment_id_of(source.url) for source in sources}
     for name in store.list_abandoned():
         if name.split(".")[0] in ours:
             store.remove(f"{STAGING}/{name}")
     store.remove_if_empty(STAGING)
-    roots = {source.url.rpartition("#")[0] for source in sources if source.kind == "html" and is_whole}
-    outdated = [
-        source.origin
-        for source in (live_sources(store).values() if roots else ())
-        if source.source_url.rpartition("#")[0] in roots and source.origin not in ours
-    ]
+    groups = {segment_id_of(source.url): source.url for source in sources if source.kind == "html"}
+    known = live_sources(store).values() if groups else ()
+    others = {s.origin: s.source_url for s in known if s.source_kind == "html" and s.origin not in groups}
+    roots = {_folder_of(url) for url in groups.values()}
+    outdated = {name for name, url in others.items() if is_whole and _folder_of(url) in roots}
     if outdated:
         delete_sources(store, outdated)
+    if elsewhere := others.keys() - outdated:
+        delete_copies(store, groups, elsewhere)
+
+
+def _folder_of(group_url: str) -> str:
+    """Return the folder or list that a group of HTML files was cut from."""
+    return group_url.rpartition("#")[0]
 
 
 def _update_catalog(store: Store, written: set[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,15 +30,51 @@ def delete_pages(store: Store, is_meant: Callable[[dict[str, Any]], bool], page_
     page_ids
         Pages to delete besides.
     """
+    segments = live_segments(store)
+    return _bury(store, [(segment, _origins_meant(segment, is_meant, page_ids)) for segment in segments])
+
+
+def delete_copies(store: Store, kept: Collection[str], others: Collection[str]) -> int:
+    """Delete the pages of plain HTML files from some sources where others hold them too, and return how many.
+
+    Parameters
+    ----------
+    store
+        Where the index lies.
+    kept, others
+        The sources that keep such a page and those that lose it, by the names of the segments written for them.
+    """
+    segments = live_segments(store)
+    held = {warc for segment in segments for warc in _files_of(segment, kept)[1]}
+    copies = []
+    for segment in segments:
+        origins, warcs = _files_of(segment, others)
+        copies.append((segment, origins[np.array([warc in held for warc in warcs], bool)]))
+    return _bury(store, copies)
+
+
+def _bury(store: Store, meant: Sequence[tuple[Segment, UInt64Array]]) -> int:
+    """Write a tombstone for pages, given by segment as `Segment.page_origins` names them; return how many they are."""
     deleted: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for segment in live_segments(store):
-        digests = origin_digests(segment)
-        for origin in _origins_meant(segment, is_meant, page_ids).tolist():
+    for segment, origins in meant:
+        digests = origin_digests(segment) if len(origins) else {}
+        for origin in origins.tolist():
             name = segment.origins[origin >> 32]
             deleted[name, digests[name]].append(origin & (2**32 - 1))
     if deleted:
         write_tombstone(store, [(name, digest, sorted(rows)) for (name, digest), rows in deleted.items()])
     return sum(map(len, deleted.values()))
+
+
+def _files_of(segment: Segment, sources: Collection[str]) -> tuple[UInt64Array, list[str]]:
+    """Return the live pages of some sources in a segment, and the files that they come from."""
+    numbers = [number for number, name in enumerate(segment.origins) if name in sources]
+    if not numbers:
+        return np.empty(0, np.uint64), []
+    rows = segment.live_rows()
+    origins = segment.page_origins(rows)
+    ours = np.isin(origins >> np.uint64(32), np.array(numbers, np.uint64))
+    return origins[ours], segment.read_pages(rows[ours], ["warc"]).column("warc").to_pylist()
 
 
 def delete_sources(store: Store, origins: Collection[str]) -> None:
