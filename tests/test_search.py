@@ -28,6 +28,7 @@ from treesim_dask.index.cache import Cache
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.store import Store
 from treesim_dask.query import search
+from treesim_dask.query.matches import merge_tables
 from treesim_dask.query.metrics import METRICS, measure_overlap
 from treesim_dask.query.options import Conditions, SearchOptions, domain_of, host_of, read_date
 from treesim_dask.query.rerank import pair_hits
@@ -108,6 +109,23 @@ def test_a_batch_too_large_for_memory_is_answered_in_pieces(index, monkeypatch, 
     monkeypatch.setattr(search, "_HITS_AT_ONCE", n_hits)
     monkeypatch.setattr(search, "_MATCHES_AT_ONCE", 3 * n_hits)
     assert [answer for _, answer in index.search_many(queries, 30, **options)] == expected
+
+
+def test_matches_of_many_segments_are_not_held_all_at_once(index, monkeypatch):
+    queries = [query_of(page) for page in PAGES[::5]]
+    expected = search_segments(index.segments * 20, queries, SearchOptions(k=30))
+    n_merged = []
+
+    def merge(tables, options):
+        n_merged.append(sum(len(table.scores) for table in tables))
+        return merge_tables(tables, options)
+
+    n_at_once = 30 * len(queries)  # as many matches as a block may have
+    monkeypatch.setattr(search, "_MATCHES_AT_ONCE", n_at_once)
+    monkeypatch.setattr(search, "merge_tables", merge)
+    assert search_segments(index.segments * 20, queries, SearchOptions(k=30)) == expected
+    assert len(n_merged) > 1
+    assert max(n_merged) <= (search._TABLES_AT_ONCE + 1) * n_at_once
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=200))

@@ -25,6 +25,7 @@ from treesim_dask.types import offsets_of
 _HITS_AT_ONCE = 2**20
 _MATCHES_AT_ONCE = 2**14
 _QUERIES_AT_ONCE = 1024
+_TABLES_AT_ONCE = 4  # full ones: of so many segments the matches of a block are held before the best are taken
 
 
 def search_segment(segment: Segment, queries: Sequence[QueryPage], options: SearchOptions) -> MatchTable:
@@ -59,7 +60,12 @@ def search_segments(
     segments: Iterable[Segment], queries: Sequence[QueryPage], options: SearchOptions
 ) -> list[SegmentAnswer]:
     """Answer queries in this process, segment after segment."""
-    tables = [search_segment(segment, queries, options) for segment in segments]
+    tables: list[MatchTable] = []
+    for segment in segments:
+        tables.append(search_segment(segment, queries, options))
+        # a segment gives k matches a query, and there may be hundreds of segments
+        if sum(len(table.scores) for table in tables) > _TABLES_AT_ONCE * _MATCHES_AT_ONCE:
+            tables = [merge_tables(tables, options)]
     return merge_tables(tables or [no_matches(len(queries), options)], options).answers()
 
 
