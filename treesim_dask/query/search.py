@@ -14,7 +14,15 @@ import numpy as np
 
 from treesim_dask.index.bands import Hits
 from treesim_dask.index.segment import Segment
-from treesim_dask.query.matches import MATCH_COLUMNS, MatchTable, SegmentAnswer, merge_tables, no_matches, stack_tables
+from treesim_dask.query.matches import (
+    MATCH_COLUMNS,
+    MatchTable,
+    SegmentAnswer,
+    merge_tables,
+    no_matches,
+    stack_tables,
+    used_origins,
+)
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.rerank import Pairs, rerank
@@ -126,6 +134,7 @@ def _make_table(
     is_query = np.zeros(len(of_query), bool)
     if options.with_self:
         is_query = is_query_page(segment, queries, of_query, selected)
+    names, origins = used_origins(segment.origins, selected.origins)
     return MatchTable(
         indptr=offsets_of(np.bincount(of_query, minlength=len(queries))),
         keys=pairs.keys[selected.pairs],
@@ -134,8 +143,8 @@ def _make_table(
         jaccards=pairs.jaccards[selected.pairs],
         band_indptr=band_indptr,
         bands=bands,
-        names=segment.origins,
-        origins=selected.origins,
+        names=names,
+        origins=origins,
         is_query=is_query,
         pages=segment.read_pages(selected.rows, MATCH_COLUMNS),
         n_candidates=np.bincount(pairs.queries, minlength=len(queries)),
