@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.bands import band_keys, candidate_probability
 from treesim_dask.hashing.tuning import choose_bands
+from treesim_dask.index import tables
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,22 @@ def test_chosen_bands_reach_the_target_and_no_steeper_choice_does(threshold, pro
 def test_bad_targets_are_refused(arguments):
     with pytest.raises(ConfigError):
         choose_bands(*arguments)
+
+
+@given(keys=hnp.arrays(np.uint64, st.tuples(st.integers(0, 9), st.integers(1, 7)), elements=st.integers(0, 3)))
+def test_band_tables_are_sorted_and_no_row_group_spans_two_bands(keys, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bands") / "bands.parquet"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_BAND_GROUP_ROWS", 4)
+        patch.setattr(tables, "_BAND_ROWS_AT_ONCE", 6)
+        tables.write_bands(path, keys)
+    file = pq.ParquetFile(path)
+    expected = sorted((band, int(key), shape) for shape, row in enumerate(keys) for band, key in enumerate(row))
+    assert [tuple(row.values()) for row in file.read().to_pylist()] == expected
+    for group in range(file.num_row_groups):
+        bands = file.read_row_group(group)["band"].to_pylist()
+        assert len(set(bands)) == 1
+        assert len(bands) <= 4
 
 
 def test_bands_must_divide_the_signature():

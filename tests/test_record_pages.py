@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+import sys
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 
@@ -25,6 +27,7 @@ from treesim_dask.records.paths import Paths
 from treesim_dask.records.render import format_regions, region_to_csv, regions_to_json
 from treesim_dask.records.selectors import select_css, select_exactly
 from treesim_dask.records.steps import Step
+from treesim_dask.records.walk import Walk
 
 SHOP = b"""<!DOCTYPE html><title>Shop</title>
 <nav><ul class="menu"><li><a href="/">Home</a><li><a href="/new">New</a><li><a href="/sale">Sale</a></ul></nav>
@@ -164,6 +167,15 @@ def test_records_come_before_the_lists_inside_them():
     assert find_records(items)[0].css == "div.item"
 
 
+def test_only_elements_and_text_count():
+    """Comments, and processing instructions as templates of servers leave them behind, are not seen on a page."""
+    items = [f"<li><a href=/{i}>Item {i}</a></li>" for i in range(4)]
+    unseen = "<!-- c --><?php echo?><?p?><![CDATA[x]]>"
+    plain, *others = (find_records(f"<ul>{between.join(items)}</ul>") for between in ("", "<!-- c -->", unseen))
+    assert plain[0].fields["a"] == [f"Item {i}" for i in range(4)]
+    assert others == [plain, plain]
+
+
 def test_links_in_the_head_are_no_records():
     assert find_records(b"<link href=a><link href=b><link href=c><p>text") == []
 
@@ -257,6 +269,29 @@ def test_large_pages_are_walked_in_proportion_to_their_size():
             assert select_css(page, select_exactly(page, paragraphs, paths).css()) == set(paragraphs)
         counts.append(names.n_looked_at)
     assert counts[1] < 2.2 * counts[0]
+
+
+def test_pages_nested_deeper_than_calls_may_be_are_read():
+    """A path as long, and two lists at the ends of ways as long: each is selected, and nothing else."""
+    items = "".join(f"<li>item {i}</li>" for i in range(4))
+    n_deep = 2 * sys.getrecursionlimit()
+    for html in ("<div>" * n_deep + items, ("<div>" * n_deep + items + "</div>" * n_deep) * 2):
+        page = read_page(html.encode(), ())
+        wanted = [element for element, name in enumerate(page.names) if name == "li"]
+        selector = select_exactly(page, wanted)
+        assert Walk(page).selects(selector.paths, set(wanted))
+
+
+def test_the_memory_of_a_path_grows_with_its_length():
+    """Paths to all elements on the way down would take its square: 70 MB here."""
+    page = read_page(b"<div>" * 4_000, ())
+    paths = Paths(page)
+    tracemalloc.start()
+    path = paths.path(len(page.names) - 1)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(path) > 4_000
+    assert most < 1_000 * len(path)
 
 
 class CountingNames(list):

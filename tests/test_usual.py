@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treesim_dask.crawl import members
+from treesim_dask.crawl import members, streams
 from treesim_dask.crawl.archives import ArchiveReader
-from treesim_dask.crawl.streams import stream_bytes
+from treesim_dask.crawl.sniffing import GZIP_MAGIC
+from treesim_dask.crawl.streams import ByteStream, stream_bytes
 from treesim_dask.crawl.usual import read_usual_http, read_usual_record
 from treesim_dask.demo.crawl import write_demo_warc
 from treesim_dask.errors import SourceError
@@ -129,6 +130,43 @@ def test_damaged_archive(demo_archive, data):
 def test_odd_records(records, n_in_first_member):
     first = b"".join(records[:n_in_first_member])
     assert_same(b"".join(gzip.compress(part, 1) for part in [first, *records[n_in_first_member:]]))
+
+
+@pytest.mark.parametrize("n_in_member", [1, 3])
+@pytest.mark.parametrize("chunk_bytes", [5, 256, 257, 1_000, 2**20])
+def test_beginnings_of_members_inside_a_member_are_none(n_in_member, chunk_bytes, monkeypatch):
+    """Stored, not compressed, so that the bytes a gzip member begins with stand all over the file, at any seam."""
+    monkeypatch.setattr(streams, "CHUNK_BYTES", chunk_bytes)
+    bodies = [GZIP_MAGIC * n + b"x" * (n % 7) for n in (0, 1, 90, 400)] + [gzip.compress(b"<p>" * n) for n in (1, 99)]
+    records = [whole_record(HTTP_HEADERS[0] + body) for body in bodies]
+    parts = [b"".join(records[i : i + n_in_member]) for i in range(0, len(records), n_in_member)]
+    archive = b"".join(gzip.compress(part, 0) for part in parts)
+    for try_usual in (True, False):
+        responses, skipped = read_all(archive, try_usual=try_usual)
+        assert [response.body for response in responses] == bodies
+        assert not skipped.reason
+
+
+def test_a_member_of_many_records_is_looked_through_once(monkeypatch):
+    n_seen = 0
+
+    class CountingStream(ByteStream):
+        def peek_to(self, pattern, n_least, n_most):
+            nonlocal n_seen
+            view = super().peek_to(pattern, n_least, n_most)
+            n_seen += len(view)
+            return view
+
+    monkeypatch.setattr(streams, "ByteStream", CountingStream)
+    parts = [gzip.compress(whole_record(HTTP_HEADERS[0]) * 500), *[gzip.compress(bytes(range(256)) * 4, 0)] * 20]
+    responses, _ = read_all(b"".join(parts), try_usual=True)
+    assert len(responses) == 500
+    assert 0 < n_seen < 3 * sum(map(len, parts))
+
+
+def whole_record(content):
+    fields = [b"WARC-Type: response", b"WARC-Target-URI: http://a.example/", b"Content-Length: %d" % len(content)]
+    return b"\r\n".join([b"WARC/1.0", *fields, b"", content, b"", b""])
 
 
 def test_usual_and_unusual_records_are_told_apart():

@@ -1,5 +1,7 @@
 """The walk over the parser's memory gives what the walk through its objects gives."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,6 +54,16 @@ def test_walks_agree_on_junk(html):
 @given(nested_trees())
 def test_walks_agree_on_trees(tree):
     assert_walks_agree(to_html(tree).encode())
+
+
+def test_long_names_of_tags_are_not_kept():
+    """Names may be as long as a page: kept, these would take 16 MB, and those of a crawl all of the memory."""
+    tracemalloc.start()
+    for number in range(64):
+        assert_walks_agree(b"<x-%d-%s>" % (number, b"y" * 2**18))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2**21
 
 
 def test_walks_agree_on_demo_pages():

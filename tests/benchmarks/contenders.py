@@ -59,7 +59,7 @@ class Floor(Contender):
 
 
 class FloorOnTwo(Contender):
-    """The floor in two processes at once, half of the files each: how much two cores of this machine are to one."""
+    """The floor in two processes at once, each taking the next file: how much two cores of this machine are to one."""
 
     def __enter__(self) -> FloorOnTwo:
         self._pool = ProcessPoolExecutor(2)

@@ -26,7 +26,7 @@ from treesim_dask.crawl.sniffing import (
 )
 from treesim_dask.crawl.streams import CHUNK_BYTES, ByteStream, stream_bytes
 
-_LEAST_MEMBER_BYTES = 2**8  # no WARC record compresses to less
+_LEAST_MEMBER_BYTES = 2**8  # few WARC records compress to less: those cost a copy, no more
 _GZIP_OUTPUT_BYTES = 2**20
 _WHOLE_BYTES = 2**22  # decoded bytes up to which a member is worth having in one piece
 _TRIAL_STEP_BYTES = 2**10
@@ -176,8 +176,10 @@ class MemberStream:
         None means: the member before has bytes left, or there is no other, or it is long or damaged. A damaged one is
         begun again with zlib proper, so that what can be had of it does not depend on what is installed.
         """
+        if not self._is_used_up():  # before anything else: asked for each record of a member that has many
+            return None
         view = self._peek_member(CHUNK_BYTES)
-        if not self._is_used_up() or not bytes(view[:4]).startswith(self._magics):
+        if not bytes(view[:4]).startswith(self._magics):
             return None
         decoder = self._start_member(self._make_fast_decoder)
         try:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -165,9 +164,7 @@ def judge_response(
 
 def _judge_body(response: Response, page_filter: PageFilter, decode: Decoder) -> tuple[str | None, bytes]:
     try:
-        body = response.body or b""
-        if response.transfer_encoding:
-            body = undo_transfer_encoding(body, response.transfer_encoding, page_filter.max_bytes)
+        body = undo_transfer_encoding(response.body or b"", response.transfer_encoding, page_filter.max_bytes)
         decoded = undo_content_encoding(body, response.content_encoding, page_filter.max_bytes)
     except BodyTooLong:
         return reasons.TOO_LONG, b""
@@ -364,7 +361,6 @@ def _max_content(page_filter: PageFilter) -> int:
     return 2 * page_filter.max_bytes + 2**20
 
 
-@lru_cache(maxsize=256)  # a crawl has few, each of them a million times
 def _media_type(content_type: str) -> str:
     return _MEDIA_TYPE_END.split(content_type.strip(), maxsplit=1)[0].lower()
 

@@ -34,6 +34,7 @@ _ELEMENT = 1
 # place or behind a pointer, its LENGTH, a link, and the local name itself (ITSELF)
 _LENGTH, _ITSELF = 24, 40
 _LONGEST_IN_PLACE = 16
+_LONGEST_REMEMBERED = 64
 
 _NO_ROOM, _NOT_KNOWN = -1, -2
 
@@ -130,8 +131,13 @@ def _read_name(address: int) -> bytes:
     return ctypes.string_at(int.from_bytes(struct[:8], "little"), length)
 
 
-@lru_cache(maxsize=4096)  # a crawl has few that are common
 def _unknown_id(name: bytes) -> int:
+    """Return the id of an unknown tag. A crawl has few that are common; long ones are none, and would fill memory."""
+    return _short_id(name) if len(name) <= _LONGEST_REMEMBERED else tag_id(name.decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=4096)
+def _short_id(name: bytes) -> int:
     return tag_id(name.decode("utf-8", "replace"))
 
 

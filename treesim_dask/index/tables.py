@@ -72,6 +72,7 @@ _WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "compression_level": 3,
 # Small enough that a query decodes little beside what it looks for, large enough that the footer stays small.
 _PAGE_GROUP_ROWS = 8_192
 _BAND_GROUP_ROWS = 16_384
+_BAND_ROWS_AT_ONCE = 2**18  # 30 bytes each while they are sorted: an index may have a thousand bands
 
 
 def compacted_page_options() -> dict[str, Any]:
@@ -148,8 +149,8 @@ def write_bands(path: Path, keys: UInt64Array) -> None:
         Shape (n_shapes, n_bands), dtype uint64: the bucket keys of each shape.
     """
     n_shapes, n_bands = keys.shape
-    # every shape is in every band: a call may take as many bands as have no more rows than a row group each
-    n_together = n_bands if n_shapes <= _BAND_GROUP_ROWS else 1
+    # bands of one row group each are sorted and written together: a call takes longer than a short band
+    n_together = max(1, _BAND_ROWS_AT_ONCE // n_shapes) if 0 < n_shapes <= _BAND_GROUP_ROWS else 1
     with band_writer(path) as writer:
         for first in range(0, n_bands if n_shapes else 0, n_together):
             some = np.ascontiguousarray(keys[:, first : first + n_together].T)

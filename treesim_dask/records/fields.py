@@ -59,7 +59,7 @@ class FieldReader:
         n_pairs = np.zeros(len(page.names), np.int64)
         n_pairs[list(self._pairs)] = [len(pairs) for pairs in self._pairs.values()]
         self._pair_indptr = offsets_of(n_pairs)
-        tag_numbers = {name: number for number, name in enumerate(set(page.names))}
+        tag_numbers = {name: number for number, name in enumerate(dict.fromkeys(page.names))}
         self._tags = np.array([tag_numbers[name] for name in page.names], np.int64)
         self._parents = np.array(page.parents, np.int64)
         found = [(element, 0, text) for element, text in enumerate(page.texts) if text]

@@ -96,7 +96,7 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
                 words.append(node.text_content or "")
                 word_parents.append(parent)
                 word_places.append(len(elements))
-        elif name[:1] != _NO_ELEMENT:
+        elif name and name[0] != _NO_ELEMENT:  # a processing instruction has no name
             numbers[node.mem_id] = len(elements)
             elements.append(node)
             names.append(name)

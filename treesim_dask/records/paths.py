@@ -13,12 +13,12 @@ MAX_CLASSES = 4  # tried one by one; pages with a dozen utility classes have the
 
 
 class Paths:
-    """The paths to the elements of one page, each made once."""
+    """The paths to the elements of one page, of steps that are each made once."""
 
-    def __init__(self, page: Page, walk: Walk | None = None) -> None:
+    def __init__(self, page: Page) -> None:
         self.page = page
-        self.walk = Walk(page) if walk is None else walk
-        self._paths: dict[int, tuple[Step, ...]] = {}
+        self.walk = Walk(page)
+        self._steps: dict[int, tuple[Step, bool]] = {}
         roots = (element for element, name in enumerate(page.names) if name in ("svg", "math"))
         self._foreign = {inner for root in roots for inner in range(root, page.ends[root])}
 
@@ -31,25 +31,26 @@ class Paths:
         >>> [step.css() for step in Paths(read_page(b"<div id=x><p>1<p>2</div>", [])).path(5)]
         ['div#x', 'p:nth-child(2)']
         """
-        below: list[int] = []  # elements on the way up whose path is not known yet
-        while (path := self._paths.get(element) or self._first_step(element)) is None:
-            below.append(element)
+        way: list[Step] = []
+        is_first = False
+        while not is_first:
+            if element not in self._steps:  # whole paths would take the square of the depth of a page in memory
+                self._steps[element] = self._path_step(element)
+            step, is_first = self._steps[element]
+            way.append(step)
             element = self.page.parents[element]
-        self._paths[element] = path
-        for inner in reversed(below):
-            place = self.page.positions[inner]
-            path = self._paths[inner] = (*path, self.step(inner)._replace(first=place, last=place))
-        return path
+        return tuple(reversed(way))
 
-    def _first_step(self, element: int) -> tuple[Step] | None:
-        """Return the path to an element where a path begins."""
+    def _path_step(self, element: int) -> tuple[Step, bool]:
+        """Return the step of a path to an element, and whether a path begins there."""
         if self.page.attributes[element]:
             for named in self.named_steps(element):
                 if self.walk.count(named) == 1:
-                    return (named,)
+                    return named, True
         if self.page.parents[element] < 0 or self.page.names[element] == "body":
-            return (self.step(element),)
-        return None
+            return self.step(element), True
+        place = self.page.positions[element]
+        return self.step(element)._replace(first=place, last=place), False
 
     def step(self, element: int) -> Step:
         """Return the step to an element by its tag."""

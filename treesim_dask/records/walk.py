@@ -112,12 +112,20 @@ class Walk:
                 return False
         return True
 
-    def _select(self, path: Sequence[Step], ignores_case: bool) -> Iterable[int]:
-        start, *steps = path
-        level: Iterable[int] = (e for e in self._starts(start) if self._has_names(e, start, ignores_case))
-        for step in steps:
-            level = self._below(level, step, ignores_case)
-        return level
+    def _select(self, path: Sequence[Step], ignores_case: bool) -> Iterator[int]:
+        """Yield the elements that a path selects, one way down after the other.
+
+        The levels are on a list, not generators inside each other: pages are nested deeper than Python calls may be.
+        """
+        levels: list[Iterator[int]] = [(e for e in self._starts(path[0]) if self._has_names(e, path[0], ignores_case))]
+        while levels:
+            element = next(levels[-1], None)
+            if element is None:
+                levels.pop()
+            elif len(levels) < len(path):
+                levels.append(self._below((element,), path[len(levels)], ignores_case))
+            else:
+                yield element
 
     def _starts(self, step: Step) -> list[int]:
         """Return elements among which are all that match the first step of a path."""
