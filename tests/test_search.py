@@ -24,7 +24,7 @@ from treesim_dask.api import open_index
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError, PageError
 from treesim_dask.index.arrays import ArrayWriter
-from treesim_dask.index.cache import Cache
+from treesim_dask.index.cache import PIECE_BYTES, Cache
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.store import Store
 from treesim_dask.query import search
@@ -196,7 +196,7 @@ def test_chunks_are_read_as_zarr_reads_them(tmp_path_factory, values, data):
     writer.append(np.array(values, np.uint32))
     writer.close()
     peer = zarr.open_array(folder / "a")[:]
-    array = ChunkedArray(Store(str(folder)), "a", Cache(1000))
+    array = ChunkedArray(Store(str(folder)), "a", Cache(8 * PIECE_BYTES))  # some chunks are kept, others gone
     assert array.read().tolist() == peer.tolist()
     ranges = data.draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, 40)), max_size=8))
     starts = np.array([start for start, _ in ranges], np.int64)
@@ -206,6 +206,17 @@ def test_chunks_are_read_as_zarr_reads_them(tmp_path_factory, values, data):
     if values:
         rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20)), np.int64)
         assert array.take(rows).tolist() == peer[rows].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=lambda dtype: dtype.__name__)
+def test_arrays_have_the_type_they_were_made_for(tmp_path, dtype):
+    writer = ArrayWriter(tmp_path / "a", (), dtype)
+    writer.append(np.array([2**31], np.uint32))
+    writer.append(np.array([2**31 + 1], np.uint64))
+    writer.close()
+    array = zarr.open_array(tmp_path / "a")
+    assert array.dtype == dtype
+    assert array[:].tolist() == [2**31, 2**31 + 1]
 
 
 def test_a_query_loads_no_more_than_it_needs(index):
