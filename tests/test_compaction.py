@@ -18,7 +18,7 @@ from treesim_dask.errors import ConfigError, IndexFormatError
 from treesim_dask.index import compaction
 from treesim_dask.index.deletion import delete_pages, delete_sources
 from treesim_dask.index.live import live_sources
-from treesim_dask.index.segment import LOOKUP, SEGMENTS, segment_id_of
+from treesim_dask.index.segment import LOOKUP, SEGMENTS, band_file_name, segment_id_of
 from treesim_dask.index.store import Store
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.search import search_segment
@@ -91,6 +91,16 @@ def test_a_lookup_without_offsets_is_made_anew_from_the_footers(store, monkeypat
     columns = columns.drop_columns(["offset", "n_bucket_bytes", "n_shape_bytes"])
     pq.write_table(columns.append_column("group", pa.nulls(len(columns), pa.uint32())), path)
     assert answers(store) == before
+
+
+def test_the_band_file_that_is_missing_is_named(store, monkeypatch):
+    monkeypatch.setattr(compaction, "ROWS_PER_BAND_FILE", 100)
+    compact(store.url, shapes_per_part=20)
+    (segment,) = open_index(store.url).segments
+    gone = Path(store.path(f"{SEGMENTS}/{segment.segment_id}/{band_file_name(1)}"))
+    gone.unlink()
+    with pytest.raises(IndexFormatError, match=f"{gone} is missing"):
+        answers(store)
 
 
 def test_matches_carry_the_names_of_their_own_sources_only(store):
