@@ -21,7 +21,7 @@ def peak_bytes() -> int:
 def main(url: str, n_queries: int, memory: int) -> None:
     """Ask."""
     index = open_index(url, memory=memory)
-    (segment,) = index.segments
+    segment = index.segments[0]
     rows = np.random.default_rng(1).integers(segment.summary.n_pages, size=n_queries)
     started = peak_bytes()
     queries = queries_from_rows(segment, rows, index.config)

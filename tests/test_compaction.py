@@ -3,6 +3,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from commands import assert_refused, run
 from indexes import all_pages, brute_force, found, query_of, random_sources, write_index, write_source
@@ -16,8 +18,10 @@ from treesim_dask.errors import ConfigError, IndexFormatError
 from treesim_dask.index import compaction
 from treesim_dask.index.deletion import delete_pages, delete_sources
 from treesim_dask.index.live import live_sources
-from treesim_dask.index.segment import segment_id_of
+from treesim_dask.index.segment import LOOKUP, SEGMENTS, band_file_name, segment_id_of
 from treesim_dask.index.store import Store
+from treesim_dask.query.options import SearchOptions
+from treesim_dask.query.search import search_segment
 from treesim_dask.types import Source
 
 SOURCES = random_sources(seed=2, n_sources=4)
@@ -73,6 +77,38 @@ def test_bands_are_in_one_global_order(store):
     rows = [(band, int(b)) for band, buckets, _ in segment.read_bands() for b in buckets]
     assert rows == sorted(rows)
     assert len(rows) == segment.summary.n_shapes * 6
+
+
+def test_a_lookup_without_offsets_is_made_anew_from_the_footers(store, monkeypatch):
+    """As it was written before offsets were noted."""
+    before = answers(store)
+    monkeypatch.setattr(compaction, "ROWS_PER_BAND_FILE", 100)
+    compact(store.url, shapes_per_part=20)
+    (segment,) = open_index(store.url).segments
+    path = Path(store.path(f"{SEGMENTS}/{segment.segment_id}/{LOOKUP}"))
+    columns = pq.read_table(path)
+    assert len(set(columns.column("file").to_pylist())) > 1
+    columns = columns.drop_columns(["offset", "n_bucket_bytes", "n_shape_bytes"])
+    pq.write_table(columns.append_column("group", pa.nulls(len(columns), pa.uint32())), path)
+    assert answers(store) == before
+
+
+def test_the_band_file_that_is_missing_is_named(store, monkeypatch):
+    monkeypatch.setattr(compaction, "ROWS_PER_BAND_FILE", 100)
+    compact(store.url, shapes_per_part=20)
+    (segment,) = open_index(store.url).segments
+    gone = Path(store.path(f"{SEGMENTS}/{segment.segment_id}/{band_file_name(1)}"))
+    gone.unlink()
+    with pytest.raises(IndexFormatError, match=f"{gone} is missing"):
+        answers(store)
+
+
+def test_matches_carry_the_names_of_their_own_sources_only(store):
+    """A compacted segment has as many names as files were indexed, and answers of all of them are merged."""
+    compact(store.url)
+    (segment,) = open_index(store.url).segments
+    table = search_segment(segment, [query_of(PAGES[0])], SearchOptions(k=1))
+    assert [*table.names] == [table.matches[0].page_id.rpartition("-")[0]]
 
 
 def test_a_second_compaction_has_nothing_to_do(store):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks import synthetic
 from benchmarks.synthetic import write_index
 
 from treesim_dask.api import WORKING_MEMORY
@@ -41,11 +42,11 @@ def test_peak_memory_does_not_grow_with_the_file(tmp_path):
     assert large <= 1.15 * small
 
 
-def ask(url, memory):
+def ask(url, memory, n_queries=3000):
     """What an index that may keep so much keeps, and what its process grows by, in bytes."""
-    command = [sys.executable, str(Path(__file__).parent / "query_memory.py"), url, "3000", str(memory)]
+    command = [sys.executable, str(Path(__file__).parent / "query_memory.py"), url, str(n_queries), str(memory)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    assert int(output[0]) > 20_000
+    assert int(output[0]) > 7 * n_queries
     return int(output[1]), int(output[2])
 
 
@@ -61,3 +62,13 @@ def test_an_open_index_and_a_batch_stay_within_their_bound(tmp_path):
     assert 0.9 * allowed < n_kept <= allowed
     assert all_kept - nothing_kept <= n_all  # what is kept takes no more than it is counted for
     assert max(nothing_kept, grown - allowed, all_kept - n_all) <= WORKING_MEMORY
+
+
+@pytest.mark.slow
+def test_a_batch_stays_within_its_bound_on_many_segments(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic, "PAGES_PER_SEGMENT", 200)
+    monkeypatch.setattr(synthetic, "PAGES_PER_TEMPLATE", 30_000)  # every segment has enough matches for every query
+    url = write_index(str(tmp_path / "index"), 30_000, n_bases=20)
+    n_kept, grown = ask(url, 2**23, n_queries=1000)
+    assert n_kept <= 2**23
+    assert grown - 2**23 <= WORKING_MEMORY

@@ -1,6 +1,7 @@
 """Plans against the builds they predict."""
 
 import json
+import math
 import re
 import time
 from dataclasses import replace
@@ -15,8 +16,9 @@ from treesim_dask.api import open_index
 from treesim_dask.builder import build
 from treesim_dask.cli import main
 from treesim_dask.clock import work_clock
+from treesim_dask.config import PageFilter
 from treesim_dask.demo.crawl import write_demo_crawl
-from treesim_dask.errors import ConfigError
+from treesim_dask.errors import ConfigError, SourceError
 from treesim_dask.pace import Pace
 from treesim_dask.planner import Estimate, Plan, _spread, make_plan
 from treesim_dask.types import Source
@@ -106,13 +108,62 @@ def test_saved_plan_is_read_back(crawl):
     assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
-@pytest.mark.parametrize("content", ["{}", "no plan"])
+def pace(n_workers, byte_seconds):
+    return Pace(n_workers, open_seconds=2.0, first_seconds=1.0, segment_seconds=0.5, byte_seconds=byte_seconds)
+
+
+def plan_of(source_bytes, alone, together):
+    estimate = Estimate.with_doubt(1.0, 0.1)
+    return Plan(tuple(source_bytes), 1, estimate, estimate, alone, together, 0.0, 0.1, 1, 1)
+
+
+def other_values(**changed):
+    plan = plan_of([1], pace(1, 1.0), pace(4, 1.5)).to_dict()
+    return json.dumps({**plan, **changed})
+
+
+@pytest.mark.parametrize("content", ["{}", "no plan", "[1]", other_values(pages=1), other_values(alone={"pace": 1})])
 def test_other_files_are_no_plan(content, crawl, tmp_path, capsys):
     (tmp_path / "plan.json").write_text(content)
     arguments = ["build", str(crawl), "--index", str(tmp_path / "index"), "--plan", str(tmp_path / "plan.json")]
     assert main(arguments) == 2
     assert "is no plan" in capsys.readouterr().err
     assert not (tmp_path / "index").exists()
+
+
+def test_files_that_cannot_be_read_are_no_samples(crawl, tmp_path):
+    good = sorted(crawl.rglob("*.warc.gz"))[:2]
+    bad = [tmp_path / "empty.warc.gz", tmp_path / "torn.warc.gz"]
+    bad[0].write_bytes(b"")
+    bad[1].write_bytes(good[0].read_bytes()[1000:1500])
+    plans = [
+        make_plan([*map(str, paths)], sample_files=4, sample_bytes=2**30, workers=1) for paths in (good, good + bad)
+    ]
+    assert plans[1].n_sources == 4
+    assert plans[1].n_sampled_bytes == plans[0].n_sampled_bytes
+    assert plans[1].pages.value == pytest.approx(plans[0].pages.value, rel=0.02)  # 500 bytes of a torn file beside
+
+
+def test_an_input_of_nothing_is_an_error_that_names_it(tmp_path):
+    for number in range(5):
+        (tmp_path / f"{number}.warc.gz").write_bytes(b"")
+    with pytest.raises(SourceError, match=f"nothing to plan from: {tmp_path}/2.warc.gz is empty"):
+        make_plan(str(tmp_path), sample_files=1, workers=1)
+
+
+def test_pages_nobody_wants_give_an_index_of_nothing_but_segments(crawl):
+    nobody = PageFilter(hosts=("nowhere.example",))
+    plan = make_plan(str(crawl), page_filter=nobody, sample_bytes=10_000, sample_files=1, workers=1)
+    assert plan.pages.value == 0
+    assert plan.index_bytes.low > 0
+    assert plan.pages.compare(0) == 0
+    assert plan.pages.compare(3) == math.inf
+
+
+@pytest.mark.parametrize(("cores", "hours"), [(0, 1.0), (8, 0.0), (-1, -1.0)])
+def test_jobs_without_cores_or_time_are_refused(cores, hours):
+    with pytest.raises(ConfigError, match=f"got {cores} cores and {hours:g} hours"):
+        plan_of([1], pace(1, 1.0), pace(4, 1.5)).n_jobs(cores, hours)
 
 
 def test_empty_samples_are_refused(crawl):
@@ -137,15 +188,6 @@ def test_work_clock_never_runs_ahead_of_the_wall():
     sum(range(10**6))
     work, wall = work_clock() - work, time.perf_counter() - wall
     assert work <= wall
-
-
-def pace(n_workers, byte_seconds):
-    return Pace(n_workers, open_seconds=2.0, first_seconds=1.0, segment_seconds=0.5, byte_seconds=byte_seconds)
-
-
-def plan_of(source_bytes, alone, together):
-    estimate = Estimate.with_doubt(1.0, 0.1)
-    return Plan(tuple(source_bytes), 1, estimate, estimate, alone, together, 0.0, 0.1, 1, 1)
 
 
 def test_large_files_are_sampled_for_what_they_are():

@@ -24,10 +24,11 @@ from treesim_dask.api import open_index
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError, PageError
 from treesim_dask.index.arrays import ArrayWriter
-from treesim_dask.index.cache import Cache
+from treesim_dask.index.cache import PIECE_BYTES, Cache
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.store import Store
 from treesim_dask.query import search
+from treesim_dask.query.matches import merge_tables
 from treesim_dask.query.metrics import METRICS, measure_overlap
 from treesim_dask.query.options import Conditions, SearchOptions, domain_of, host_of, read_date
 from treesim_dask.query.rerank import pair_hits
@@ -110,6 +111,23 @@ def test_a_batch_too_large_for_memory_is_answered_in_pieces(index, monkeypatch, 
     assert [answer for _, answer in index.search_many(queries, 30, **options)] == expected
 
 
+def test_matches_of_many_segments_are_not_held_all_at_once(index, monkeypatch):
+    queries = [query_of(page) for page in PAGES[::5]]
+    expected = search_segments(index.segments * 20, queries, SearchOptions(k=30))
+    n_merged = []
+
+    def merge(tables, options):
+        n_merged.append(sum(len(table.scores) for table in tables))
+        return merge_tables(tables, options)
+
+    n_at_once = 30 * len(queries)  # as many matches as a block may have
+    monkeypatch.setattr(search, "_MATCHES_AT_ONCE", n_at_once)
+    monkeypatch.setattr(search, "merge_tables", merge)
+    assert search_segments(index.segments * 20, queries, SearchOptions(k=30)) == expected
+    assert len(n_merged) > 1
+    assert max(n_merged) <= (search._TABLES_AT_ONCE + 1) * n_at_once
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=200))
 def test_hits_are_gathered_by_pair(hits):
     queries, shapes = (np.array(column, np.uint32) for column in zip(*hits, strict=True))
@@ -178,7 +196,7 @@ def test_chunks_are_read_as_zarr_reads_them(tmp_path_factory, values, data):
     writer.append(np.array(values, np.uint32))
     writer.close()
     peer = zarr.open_array(folder / "a")[:]
-    array = ChunkedArray(Store(str(folder)), "a", Cache(1000))
+    array = ChunkedArray(Store(str(folder)), "a", Cache(8 * PIECE_BYTES))  # some chunks are kept, others gone
     assert array.read().tolist() == peer.tolist()
     ranges = data.draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, 40)), max_size=8))
     starts = np.array([start for start, _ in ranges], np.int64)
@@ -188,6 +206,17 @@ def test_chunks_are_read_as_zarr_reads_them(tmp_path_factory, values, data):
     if values:
         rows = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20)), np.int64)
         assert array.take(rows).tolist() == peer[rows].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64], ids=lambda dtype: dtype.__name__)
+def test_arrays_have_the_type_they_were_made_for(tmp_path, dtype):
+    writer = ArrayWriter(tmp_path / "a", (), dtype)
+    writer.append(np.array([2**31], np.uint32))
+    writer.append(np.array([2**31 + 1], np.uint64))
+    writer.close()
+    array = zarr.open_array(tmp_path / "a")
+    assert array.dtype == dtype
+    assert array[:].tolist() == [2**31, 2**31 + 1]
 
 
 def test_a_query_loads_no_more_than_it_needs(index):

@@ -25,7 +25,7 @@ from treesim_dask.crawl.excerpts import read_excerpt
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.crawl.streams import is_local
 from treesim_dask.dataflow import BuildJob, index_source
-from treesim_dask.errors import ConfigError
+from treesim_dask.errors import ConfigError, SourceError
 from treesim_dask.index.segment import SegmentSummary
 from treesim_dask.inputs import resolve_inputs
 from treesim_dask.pace import Pace, Timing, try_samples, write_page
@@ -52,7 +52,9 @@ class Estimate:
 
     def compare(self, fact: float) -> float:
         """Return by how much the fact is above the estimate, as a share of the estimate."""
-        return (fact - self.value) / self.value if self.value else 0.0
+        if not self.value:
+            return math.inf if fact else 0.0
+        return (fact - self.value) / self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class Plan:
 
     def n_jobs(self, cores: int, hours: float) -> int:
         """Return how many jobs of `cores` cores and `hours` hours it takes, a tenth of each lost to leaving."""
+        if cores < 1 or hours <= 0:
+            raise ConfigError(f"a job needs at least 1 core and some time, got {cores} cores and {hours:g} hours")
         return max(1, math.ceil(self.core_seconds(cores).high / (cores * hours * 3600 * 0.9)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,6 +132,8 @@ class Plan:
     def from_dict(cls, values: Mapping[str, Any]) -> Plan:
         """Rebuild a plan from `to_dict`."""
         names = {field.name for field in fields(cls)}
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"this is no plan: expected an object, got {type(values).__name__}")
         if values.keys() != names:
             raise ConfigError(f"this is no plan: unknown or missing {', '.join(sorted(values.keys() ^ names))}")
         estimates = {name: Estimate(**values[name]) for name in ("pages", "index_bytes")}
@@ -151,11 +157,12 @@ def longest_queue(seconds: Iterable[float], n_workers: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An excerpt of a source: ``half`` of it and all of it, as sources of their own.
+    """An excerpt of the source at ``url``: ``half`` of it and all of it, as sources of their own.
 
     ``n_source_bytes`` is the size of the whole source, ``read_seconds`` how long the excerpt took to arrive.
     """
 
+    url: str
     half: Source
     full: Source
     n_source_bytes: int
@@ -206,9 +213,9 @@ def make_plan(
     with tempfile.TemporaryDirectory(prefix="treesim-plan-") as folder:
         job = BuildJob(str(Path(folder, "index")), config, page_filter, False, {}, options, vectors)
         chosen = enumerate(_spread(found, sample_files))
-        samples = [_take_sample(source, job, Path(folder, str(number)), sample_bytes) for number, source in chosen]
+        taken = [_take_sample(source, job, Path(folder, str(number)), sample_bytes) for number, source in chosen]
         # here and first: it compiles the kernels where that was never done, which is no part of a pace
-        halves = [index_source(sample.half, job) for sample in samples]
+        samples, halves = _index_halves(taken, job)
         least = index_source(write_page(Path(folder), page_filter), job)
         sources = [sample.full for sample in samples]
         alone, timings = try_samples(1, sources, job)
@@ -224,7 +231,7 @@ def _spread(sources: Sequence[Source], n_wanted: int) -> list[Source]:
     """
     if n_wanted >= len(sources):
         return list(sources)
-    ends = list(accumulate(_known_sizes(sources)))
+    ends = list(accumulate(size + 1 for size in _known_sizes(sources)))  # empty ones are files too
     middles = [(2 * number + 1) * ends[-1] / (2 * n_wanted) for number in range(n_wanted)]
     return [sources[number] for number in sorted({bisect_right(ends, middle) for middle in middles})]
 
@@ -242,7 +249,20 @@ def _take_sample(source: Source, job: BuildJob, folder: Path, n_bytes: int) -> S
     started = time.perf_counter()
     half, full, size = cut(source, job, folder, n_bytes)
     read_seconds = 0.0 if is_local(source.url) else time.perf_counter() - started
-    return Sample(half, full, size, read_seconds)
+    return Sample(source.url, half, full, size, read_seconds)
+
+
+def _index_halves(samples: Sequence[Sample], job: BuildJob) -> tuple[list[Sample], list[SegmentSummary]]:
+    """Index half of each sample; return those that can be read, as a build goes on without the others, and segments."""
+    segments, reasons = {}, []
+    for sample in samples:
+        try:
+            segments[sample] = index_source(sample.half, job)
+        except SourceError as error:
+            reasons.append(str(error).replace(sample.half.url, sample.url))
+    if not segments:
+        raise SourceError(f"nothing to plan from: {reasons[0]}")
+    return list(segments), list(segments.values())
 
 
 def _cut_archive(source: Source, job: BuildJob, folder: Path, n_bytes: int) -> tuple[Source, Source, int]:
@@ -289,7 +309,7 @@ def _extrapolate(
     mean_read = n_read / len(samples)
     # 1. pages grow with the input; bytes, beyond those of any segment, and shapes with a power of it
     pages = total * sum(full.n_pages for full in fulls) / n_read
-    content = [full.n_bytes - least.n_bytes for full in fulls]
+    content = [max(0, full.n_bytes - least.n_bytes) for full in fulls]  # a sample without pages has less than the least
     exponent = _growth((n_half, sum(half.n_bytes - least.n_bytes for half in halves)), (n_read, sum(content)))
     index_bytes = sum(least.n_bytes + statistics.mean(content) * (size / mean_read) ** exponent for size in sizes)
     shapes = [full.n_shapes for full in fulls]

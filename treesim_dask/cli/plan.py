@@ -125,7 +125,7 @@ def read_plan(path: str) -> Plan:
         return Plan.from_dict(json.loads(Path(path).read_text()))
     except OSError as error:
         raise ConfigError(f"cannot read the plan {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"{path} is no plan of `{PROGRAM} plan --save`: {error}") from None
 
 

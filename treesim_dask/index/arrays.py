@@ -71,7 +71,7 @@ class ArrayWriter:
             self._write(self._n_pending)
 
     def _write(self, n_rows: int) -> None:
-        rows = np.concatenate(self._pending)
+        rows = np.concatenate(self._pending, dtype=self._pending[0].dtype)  # int64 and uint64 would be float64
         end = self._n_written + n_rows
         if self._array is None:
             self._array = self._create(rows[:n_rows])

@@ -140,16 +140,18 @@ class BandTable:
         edges = [*starts.tolist(), len(groups)]
         wanted = keys[queries, bands]
         found, n_found = np.empty((3, _HITS_PER_QUERY * len(keys)), np.uint32), 0
+        room, n_capped = np.full(keys.shape, cap or 0, np.int64), np.zeros(len(keys), np.int64)
         for (buckets, members), edge in zip(self._groups(lookup, groups[starts]), pairwise(edges), strict=True):
             first, lengths, n_more = _find_buckets(buckets, wanted, *edge)
+            if cap is not None:
+                n_more = _cap_buckets(lengths, queries, bands, edge[0], room, n_capped)
             if most is not None and n_found + n_more > most:
                 return None
             if n_found + n_more > found.shape[1]:
                 found = np.concatenate([found, np.empty((3, found.shape[1] + n_more), np.uint32)], axis=1)
             _take_members(members, first, lengths, queries, bands, edge[0], found, n_found)
             n_found += n_more
-        hits = Hits(found[0, :n_found], found[1, :n_found], found[2, :n_found], np.zeros(len(keys), np.int64))
-        return hits if cap is None else _cap_buckets(hits, cap, keys.shape[1])
+        return Hits(found[0, :n_found], found[1, :n_found], found[2, :n_found], n_capped)
 
     def read_all(self) -> Iterator[tuple[int, UInt64Array, UInt32Array]]:
         """Yield (band, buckets, shapes) of each row group in order."""
@@ -221,6 +223,25 @@ def _find_buckets(
 
 
 @kernel
+def _cap_buckets(
+    lengths: Int64Array, queries: Int64Array, bands: Int64Array, start: int, room: Int64Array, n_capped: Int64Array
+) -> int:
+    """Shorten buckets to what there is room for in their query and band; return how long all are together then.
+
+    The shapes of a bucket are in ascending order, also over several row groups: the first ones stay.
+    """
+    n_all = 0
+    for i in range(len(lengths)):
+        query, band = queries[start + i], bands[start + i]
+        n_kept = min(lengths[i], room[query, band])
+        room[query, band] -= n_kept
+        n_capped[query] += lengths[i] - n_kept
+        lengths[i] = n_kept
+        n_all += n_kept
+    return n_all
+
+
+@kernel
 def _take_members(
     members: UInt32Array,
     first: Int64Array,
@@ -280,14 +301,3 @@ def _wanted_groups(
                 queries[n], bands[n], wanted[n] = query, i, group
                 n += 1
     return queries, bands, wanted
-
-
-def _cap_buckets(hits: Hits, cap: int, n_bands: int) -> Hits:
-    """Keep the first `cap` shapes of each query and band."""
-    cell = hits.queries.astype(np.int64) * n_bands + hits.bands
-    order = np.lexsort((hits.shapes, cell))
-    starts = np.flatnonzero(np.append(True, np.diff(cell[order]) != 0)) if len(order) else order
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    kept = np.sort(order[rank < cap])
-    n_capped = np.bincount(hits.queries[order[rank >= cap]], minlength=len(hits.n_capped))
-    return Hits(hits.queries[kept], hits.bands[kept], hits.shapes[kept], n_capped)

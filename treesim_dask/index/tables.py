@@ -243,8 +243,10 @@ def damage_errors(store: Store, name: str) -> Iterator[None]:
     """Name the file of an index that is missing or cannot be decoded."""
     try:
         yield
-    except FileNotFoundError:
-        raise MissingFileError(f"{store.url}/{name} is missing; run check to see what else is") from None
+    except FileNotFoundError as error:
+        # several may have been asked for, of which a file system names the one
+        where = error.filename if store.is_local and error.filename else f"{store.url}/{name}"
+        raise MissingFileError(f"{where} is missing; run check to see what else is") from None
     except (pa.ArrowInvalid, OSError) as error:
         if not isinstance(error, pa.ArrowInvalid) and type(error) is not OSError:  # such as a refused permission
             raise

@@ -122,7 +122,7 @@ class MatchTable:
         return [*candidate_probability(self.jaccards, *self.bands_and_rows).round(9).tolist()]
 
 
-def no_matches(n_queries: int, options: SearchOptions, n_capped: Int64Array | None = None) -> MatchTable:
+def no_matches(n_queries: int, options: SearchOptions) -> MatchTable:
     """Return a table without matches."""
     nothing, none = np.empty(0), np.zeros(n_queries, np.int64)
     return MatchTable(
@@ -135,7 +135,7 @@ def no_matches(n_queries: int, options: SearchOptions, n_capped: Int64Array | No
         np.empty(0, np.bool_),
         join_pages([], MATCH_COLUMNS),
         none,
-        none if n_capped is None else n_capped,
+        none,
         options.n_agree,
         options.bands_and_rows,
     )
@@ -220,13 +220,15 @@ class SegmentAnswer:
 
 def stack_tables(tables: Sequence[MatchTable]) -> MatchTable:
     """Return the matches of several blocks of queries of one segment as those of one block."""
-    names = ("keys", "scores", "cosines", "jaccards", "bands", "origins", "is_query", "n_candidates", "n_capped")
-    columns: dict[str, Any] = {name: _join(tables, name) for name in names}
+    joined = ("keys", "scores", "cosines", "jaccards", "bands", "is_query", "n_candidates", "n_capped")
+    columns: dict[str, Any] = {name: _join(tables, name) for name in joined}
+    names, origins = _join_origins(tables)
     return replace(
         tables[0],
         indptr=offsets_of(np.concatenate([np.diff(table.indptr) for table in tables])),
         band_indptr=offsets_of(np.concatenate([np.diff(table.band_indptr) for table in tables])),
-        names=max((table.names for table in tables), key=len),  # without matches there are none
+        names=names,
+        origins=origins,
         pages=join_pages([table.pages for table in tables], MATCH_COLUMNS),
         **columns,
     )
@@ -236,9 +238,7 @@ def merge_tables(tables: Sequence[MatchTable], options: SearchOptions) -> MatchT
     """Return the best k matches of each query of several tables. Ties are ordered by page id."""
     if len(tables) == 1:
         return tables[0]
-    names = sorted({name for table in tables for name in table.names})
-    numbers = {name: number for number, name in enumerate(names)}
-    origins = np.concatenate([_renumber(table, numbers) for table in tables])
+    names, origins = _join_origins(tables)
     n_queries = len(tables[0].indptr) - 1
     of_query = np.concatenate([np.repeat(np.arange(n_queries), np.diff(table.indptr)) for table in tables])
     order = np.lexsort((origins, _join(tables, "keys"), of_query))
@@ -268,12 +268,35 @@ def _join(tables: Sequence[MatchTable], name: str) -> NDArray[Any]:
     return np.concatenate([getattr(table, name) for table in tables])
 
 
-def _renumber(table: MatchTable, numbers: dict[str, int]) -> UInt64Array:
-    """Return the origins of a table with the numbers that their names have in the merged one."""
-    renumbered = np.array([numbers[name] for name in table.names], np.uint64)
-    low = np.uint64(32)
-    upper = renumbered[(table.origins >> low).astype(np.int64)] if len(table.origins) else table.origins
-    return upper << low | table.origins & np.uint64(2**32 - 1)
+def used_origins(names: Sequence[str], origins: UInt64Array) -> tuple[list[str], UInt64Array]:
+    """Return the names that occur, and the origins with their numbers among these.
+
+    A compacted segment has a name for each file that was indexed: what is merged, and what travels, are those of the
+    matches alone.
+
+    Examples
+    --------
+    >>> names, origins = used_origins(["a", "b", "c"], np.array([2 << 32 | 7, 1 << 32], np.uint64))
+    >>> names, [divmod(origin, 2**32) for origin in origins.tolist()]
+    (['b', 'c'], [(1, 7), (0, 0)])
+    """
+    numbers, place = np.unique(origins >> np.uint64(32), return_inverse=True)
+    return [names[number] for number in numbers.tolist()], _renumber(origins, place.astype(np.uint64))
+
+
+def _join_origins(tables: Sequence[MatchTable]) -> tuple[list[str], UInt64Array]:
+    """Return the names of all tables, and their origins with the numbers that they have among these."""
+    names = sorted({name for table in tables for name in table.names})
+    number_of = {name: number for number, name in enumerate(names)}
+    joined = [np.empty(0, np.uint64)]
+    for table in tables:
+        numbers = np.array([number_of[name] for name in table.names], np.uint64)
+        joined.append(_renumber(table.origins, numbers[(table.origins >> np.uint64(32)).astype(np.int64)]))
+    return names, np.concatenate(joined)
+
+
+def _renumber(origins: UInt64Array, numbers: UInt64Array) -> UInt64Array:
+    return numbers << np.uint64(32) | origins & np.uint64(2**32 - 1)
 
 
 def _is_first_of_site(of_query: Sequence[int], urls: Sequence[str], options: SearchOptions) -> NDArray[np.bool_]:

@@ -14,7 +14,15 @@ import numpy as np
 
 from treesim_dask.index.bands import Hits
 from treesim_dask.index.segment import Segment
-from treesim_dask.query.matches import MATCH_COLUMNS, MatchTable, SegmentAnswer, merge_tables, no_matches, stack_tables
+from treesim_dask.query.matches import (
+    MATCH_COLUMNS,
+    MatchTable,
+    SegmentAnswer,
+    merge_tables,
+    no_matches,
+    stack_tables,
+    used_origins,
+)
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.page import QueryPage
 from treesim_dask.query.rerank import Pairs, rerank
@@ -25,6 +33,7 @@ from treesim_dask.types import offsets_of
 _HITS_AT_ONCE = 2**20
 _MATCHES_AT_ONCE = 2**14
 _QUERIES_AT_ONCE = 1024
+_TABLES_AT_ONCE = 4  # full ones: of so many segments the matches of a block are held before the best are taken
 
 
 def search_segment(segment: Segment, queries: Sequence[QueryPage], options: SearchOptions) -> MatchTable:
@@ -59,7 +68,12 @@ def search_segments(
     segments: Iterable[Segment], queries: Sequence[QueryPage], options: SearchOptions
 ) -> list[SegmentAnswer]:
     """Answer queries in this process, segment after segment."""
-    tables = [search_segment(segment, queries, options) for segment in segments]
+    tables: list[MatchTable] = []
+    for segment in segments:
+        tables.append(search_segment(segment, queries, options))
+        # a segment gives k matches a query, and there may be hundreds of segments
+        if sum(len(table.scores) for table in tables) > _TABLES_AT_ONCE * _MATCHES_AT_ONCE:
+            tables = [merge_tables(tables, options)]
     return merge_tables(tables or [no_matches(len(queries), options)], options).answers()
 
 
@@ -120,6 +134,7 @@ def _make_table(
     is_query = np.zeros(len(of_query), bool)
     if options.with_self:
         is_query = is_query_page(segment, queries, of_query, selected)
+    names, origins = used_origins(segment.origins, selected.origins)
     return MatchTable(
         indptr=offsets_of(np.bincount(of_query, minlength=len(queries))),
         keys=pairs.keys[selected.pairs],
@@ -128,8 +143,8 @@ def _make_table(
         jaccards=pairs.jaccards[selected.pairs],
         band_indptr=band_indptr,
         bands=bands,
-        names=segment.origins,
-        origins=selected.origins,
+        names=names,
+        origins=origins,
         is_query=is_query,
         pages=segment.read_pages(selected.rows, MATCH_COLUMNS),
         n_candidates=np.bincount(pairs.queries, minlength=len(queries)),

@@ -6,7 +6,8 @@ what is answered is the best k of the pages that fulfil them, without reading al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,8 +153,7 @@ def is_query_page(
     """
     is_query = np.array([query.page_id is not None for query in queries], bool)[of_query]
     if is_query.any():
-        numbers = {name: number for number, name in enumerate(segment.origins)}
-        asked = np.array([_origin_of(query.page_id, numbers) for query in queries], np.uint64)
+        asked = np.array([_origin_of(query.page_id, segment.origins) for query in queries], np.uint64)
         is_query &= asked[of_query] == found.origins
     others = np.array([query.page_id is None and query.is_known for query in queries], bool)[of_query]
     if others.any():
@@ -164,10 +164,17 @@ def is_query_page(
     return is_query
 
 
-def _origin_of(page_id: str | None, numbers: Mapping[str, int]) -> int:
-    """Return a page id as a segment knows it; what none has where the page is not of the segment."""
+def _origin_of(page_id: str | None, names: Sequence[str]) -> int:
+    """Return a page id as a segment with these names, which are sorted, knows it; what none has if it is not there.
+
+    Examples
+    --------
+    >>> divmod(_origin_of("b-7", ["a", "b"]), 2**32), _origin_of("c-7", ["a", "b"]) == 2**64 - 1
+    ((1, 7), True)
+    """
     name, _, row = (page_id or "").rpartition("-")
-    return numbers[name] << 32 | int(row) if name in numbers else 2**64 - 1
+    number = bisect_left(names, name)
+    return number << 32 | int(row) if names[number : number + 1] == [name] else 2**64 - 1
 
 
 def _fulfil_conditions(
