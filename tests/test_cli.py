@@ -302,3 +302,20 @@ def test_wrong_labels_of_eval(demo_index, tmp_path, capsys):
 def test_commands_that_do_not_exist(capsys):
     assert_refused(run(capsys, "bulid"), "bulid")
     assert_refused(run(capsys), "COMMAND")
+
+
+def test_a_build_says_what_it_replaces(demo_archives, tmp_path, capsys):
+    build = ("build", demo_archives[0], "--index", tmp_path / "my.index", "--shard", "1/1", "--quiet")
+    assert "replaced" not in run(capsys, *build)[1]
+    code, out, _ = run(capsys, *build, "--min-bytes", 5000)
+    assert (code, "replaced       1 files" in out) == (0, True)
+
+
+def test_a_script_without_a_guard_is_told_so(demo_archives, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import treesim_dask\ntreesim_dask.build({str(demo_archives[0])!r}, {str(tmp_path / 'i')!r}, workers=1)"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert 'in a script, call this below `if __name__ == "__main__":`' in done.stderr.splitlines()[-1]

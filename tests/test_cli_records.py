@@ -105,6 +105,12 @@ def test_pages_of_archives_and_of_an_index(demo_index, capsys):
     assert any(regions and regions[0]["n_records"] >= 3 for regions in shown.values())
 
 
+def test_the_page_itself_is_not_written_over(shop, capsys):
+    before = shop.read_bytes()
+    assert_refused(run(capsys, "records", shop, "--html", shop), "write over the page itself")
+    assert shop.read_bytes() == before
+
+
 def test_no_records_is_exit_code_1(tmp_path, capsys):
     (tmp_path / "page.html").write_text("<h1>One</h1><p>paragraph</p>")
     code, out, err = run(capsys, "records", tmp_path / "page.html")

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class BuildReport:
     """What a build did, and while it runs, how far it is.
 
-    ``n_sources`` were asked for, ``n_already_indexed`` of them needed nothing; ``n_done`` are finished in this run,
+    ``n_sources`` were asked for, ``n_already_indexed`` of them needed nothing, ``n_replaced`` were indexed before as
+    they were then, or with another page filter, and lose those pages; ``n_done`` are finished in this run,
     ``failures`` gave no segment and ``empty`` no page. Counts are of this run. Times are wall-clock seconds:
     ``start_seconds`` until the workers are there, ``seconds`` from then on; ``core_seconds`` is how long the workers
     were busy, all together, without what they waited for processors that others used.
@@ -41,6 +42,7 @@ class BuildReport:
 
     n_sources: int = 0
     n_already_indexed: int = 0
+    n_replaced: int = 0
     n_done: int = 0
     n_pages: int = 0
     n_shapes: int = 0
@@ -209,8 +211,8 @@ def build(
         _refuse_parts_of_groups(store, sources)
     if shard is not None:
         sources = _take_shard(sources, *shard)
-    pending = _pending_sources(store, sources, page_filter)
-    report = BuildReport(n_sources=len(sources), n_already_indexed=len(sources) - len(pending))
+    pending, n_replaced = _pending_sources(store, sources, page_filter)
+    report = BuildReport(len(sources), len(sources) - len(pending), n_replaced)
 
     def note_pages(source_url: str, n_pages: int) -> None:
         report.note_pages(source_url, n_pages)
@@ -315,15 +317,17 @@ def _refuse_parts_of_groups(store: Store, sources: Sequence[Source]) -> None:
             raise ConfigError(f"{root} is in the index already: limit and sample would drop its other files")
 
 
-def _pending_sources(store: Store, sources: Sequence[Source], page_filter: PageFilter) -> list[Source]:
-    """Return the sources that the index does not hold as they are now."""
+def _pending_sources(store: Store, sources: Sequence[Source], page_filter: PageFilter) -> tuple[list[Source], int]:
+    """Return the sources that the index does not hold as they are now, and how many of them it holds otherwise."""
     indexed = live_sources(store)
-    pending = []
+    fresh, changed = [], []
     for source in sources:
         known = indexed.get(segment_id_of(source.url))
-        if known is None or not _is_current(known, source, page_filter):
-            pending.append(source)
-    return pending
+        if known is None:
+            fresh.append(source)
+        elif not _is_current(known, source, page_filter):
+            changed.append(source)
+    return sorted([*fresh, *changed], key=lambda source: source.url), len(changed)
 
 
 def _is_current(known: IndexedSource, source: Source, page_filter: PageFilter) -> bool:

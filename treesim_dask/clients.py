@@ -87,7 +87,11 @@ def _start_cluster(n_workers: int, tls: bool) -> LocalCluster:
         # another dashboard at the usual port is no trouble: ours moves to a free one, and the user is told where
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         with _interrupts_ignored():
-            return _make_cluster(n_workers, tls)
+            try:
+                return _make_cluster(n_workers, tls)
+            except RuntimeError as error:
+                guard = 'if __name__ == "__main__":'
+                raise ConfigError(f"no local workers ({error}); in a script, call this below `{guard}`") from None
 
 
 @contextmanager

@@ -98,7 +98,8 @@ def print_table(page: str, answer: SegmentAnswer, is_only: bool) -> None:
     for note in answer.notes():
         print(f"{page}: {note}", file=sys.stderr)
     if not answer.matches:
-        print(f"no match for {page} among {answer.n_candidates} candidates", file=sys.stderr)
+        why = "none meets the conditions" if answer.n_candidates else "--fill also takes pages that resemble it less"
+        print(f"no match for {page} among {answer.n_candidates} candidates: {why}", file=sys.stderr)
         return
     rows = [
         (

@@ -73,6 +73,8 @@ def check_options(args: argparse.Namespace) -> None:
         raise ConfigError(f"--similarity must lie above 0 and be at most 1, got {args.similarity}")
     if not 0 <= args.min_coverage <= 1:
         raise ConfigError(f"--min-coverage must lie from 0 to 1, got {args.min_coverage}")
+    if args.html and Path(args.page).exists() and Path(args.page).resolve() == Path(args.html).resolve():
+        raise ConfigError(f"--html would write over the page itself: give another file than {args.html}")
     if args.page.startswith("id:") and not args.index:
         raise ConfigError(f"{args.page} is a page of an index; say which with --index")
 
