@@ -171,9 +171,7 @@ def print_report(report: BuildReport, index: str) -> None:
     print(f"files          {report.n_done:,} indexed, {report.n_already_indexed:,} already there", end="")
     print(f", {len(report.failures):,} failed" if report.failures else "")
     if report.n_replaced:
-        print(
-            f"replaced       {report.n_replaced:,} files that were indexed as they were before, or with another filter"
-        )
+        print(f"replaced       {report.n_replaced:,} files, which had changed or been indexed with another page filter")
     if not report.n_done:
         print(f"nothing new; `{PROGRAM} info {index}` says what it holds")
         return
