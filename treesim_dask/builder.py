@@ -213,11 +213,6 @@ def build(
         sources = _take_shard(sources, *shard)
     pending, n_replaced = _pending_sources(store, sources, page_filter)
     report = BuildReport(len(sources), len(sources) - len(pending), n_replaced)
-
-    def note_pages(source_url: str, n_pages: int) -> None:
-        report.note_pages(source_url, n_pages)
-        on_progress(report)
-
     # 2. the work
     if pending:
         forget_segments(store, {segment_id_of(source.url) for source in pending})
@@ -230,20 +225,38 @@ def build(
                 where["jobs"] = jobs and min(jobs, len(pending))
                 client = stack.enter_context(open_client(**where))
             report.start()
-            if client is None:
-                outcomes = build_segments_here(pending, job, note_pages)
-            else:
+            if client is not None:
                 on_start(client)
-                outcomes = build_segments(client, pending, job, max_connections=max_connections, on_pages=note_pages)
-            for outcome, core_seconds in outcomes:
-                report.add(outcome, core_seconds)
-                on_progress(report)
+            _index_pending(client, pending, job, max_connections, report, on_progress)
             _refuse_total_failure(report)
     # 3. what it leaves behind
     _remove_leftovers(store, sources, is_whole=shard is None and limit is None and sample is None)
     _update_catalog(store, {segment_id_of(source.url) for source in pending} - report.failed_segments)
     report.stop_clock()
     return report
+
+
+def _index_pending(
+    client: Client | None,
+    pending: Sequence[Source],
+    job: BuildJob,
+    max_connections: int | None,
+    report: BuildReport,
+    on_progress: Callable[[BuildReport], None],
+) -> None:
+    """Index sources on a cluster, or in this process, and count in the report what comes of each."""
+
+    def note_pages(source_url: str, n_pages: int) -> None:
+        report.note_pages(source_url, n_pages)
+        on_progress(report)
+
+    if client is None:
+        outcomes = build_segments_here(pending, job, note_pages)
+    else:
+        outcomes = build_segments(client, pending, job, max_connections=max_connections, on_pages=note_pages)
+    for outcome, core_seconds in outcomes:
+        report.add(outcome, core_seconds)
+        on_progress(report)
 
 
 def _check_place(
