@@ -134,10 +134,10 @@ def test_segments_added_later_are_seen_and_compacted_too(store):
 def test_compacted_sources_are_remembered(store):
     sources = [Source(url, "archive", (url,), len(pages)) for url, pages in SOURCES.items()]
     compact(store.url)
-    assert _pending_sources(store, sources, PageFilter()) == []
-    assert _pending_sources(store, sources, PageFilter(min_bytes=1)) == sources
+    assert _pending_sources(store, sources, PageFilter()) == ([], 0)
+    assert _pending_sources(store, sources, PageFilter(min_bytes=1)) == (sources, len(sources))
     changed = Source(sources[0].url, "archive", sources[0].members, size=10**6)
-    assert _pending_sources(store, [changed, *sources[1:]], PageFilter()) == [changed]
+    assert _pending_sources(store, [changed, *sources[1:]], PageFilter()) == ([changed], 1)
 
 
 def test_a_source_indexed_anew_takes_the_place_of_its_old_pages(store):

@@ -333,14 +333,13 @@ def _refuse_parts_of_groups(store: Store, sources: Sequence[Source]) -> None:
 def _pending_sources(store: Store, sources: Sequence[Source], page_filter: PageFilter) -> tuple[list[Source], int]:
     """Return the sources that the index does not hold as they are now, and how many of them it holds otherwise."""
     indexed = live_sources(store)
-    fresh, changed = [], []
+    pending, n_replaced = [], 0
     for source in sources:
         known = indexed.get(segment_id_of(source.url))
-        if known is None:
-            fresh.append(source)
-        elif not _is_current(known, source, page_filter):
-            changed.append(source)
-    return sorted([*fresh, *changed], key=lambda source: source.url), len(changed)
+        if known is None or not _is_current(known, source, page_filter):
+            pending.append(source)
+            n_replaced += known is not None
+    return pending, n_replaced
 
 
 def _is_current(known: IndexedSource, source: Source, page_filter: PageFilter) -> bool:
