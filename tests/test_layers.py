@@ -28,7 +28,7 @@ HOMES = {
     "pyarrow": {"index"},
     "warcio": {"crawl"},
     "numba": {"kernels"},
-    "isal": {"crawl"},
+    "fastwarc": {"crawl"},
 }
 
 
@@ -68,8 +68,9 @@ def test_imports_follow_the_layers(path):
             assert part not in PART_OF_ITS_OWN, f"{part} imports {other} beside it"
 
 
-def test_warcio_is_used_in_one_module():
-    assert len([path for path in modules() if any(n.split(".")[0] == "warcio" for n in imported_names(path))]) == 1
+@pytest.mark.parametrize("package", ["warcio", "fastwarc"])
+def test_each_reader_is_used_in_one_module(package):
+    assert len([path for path in modules() if any(n.split(".")[0] == package for n in imported_names(path))]) == 1
 
 
 def test_every_part_is_in_a_layer():

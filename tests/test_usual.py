@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treesim_dask.crawl import members, streams
+from treesim_dask.crawl import streams, verified
 from treesim_dask.crawl.archives import ArchiveReader
 from treesim_dask.crawl.sniffing import GZIP_MAGIC
 from treesim_dask.crawl.streams import ByteStream, stream_bytes
@@ -56,27 +56,22 @@ def warc_records(draw):
     return line_end.join([version, *fields, b"", b""]) + content + ending
 
 
-def read_all(data, *, try_usual):
+def read_all(data, *, try_usual, try_verified=False):
     skipped = SkippedLog()
     responses = []
+    stream = stream_bytes("a.warc.gz", data)
     try:
-        responses.extend(ArchiveReader(stream_bytes("a.warc.gz", data), skipped, MAX_CONTENT, try_usual=try_usual))
+        responses.extend(ArchiveReader(stream, skipped, MAX_CONTENT, try_usual=try_usual, try_verified=try_verified))
     except SourceError as error:
         responses.append(str(error))
     return responses, skipped
 
 
 def assert_same(data):
-    assert read_all(data, try_usual=True) == read_all(data, try_usual=False)
-
-
-@pytest.fixture(autouse=True, params=["zlib", "isal.isal_zlib"], scope="module")
-def _library(request):
-    """Run every test with zlib, and with ISA-L where it is installed."""
-    library = pytest.importorskip(request.param)
-    installed, members.FAST_ZLIB = members.FAST_ZLIB, library
-    yield
-    members.FAST_ZLIB = installed
+    expected = read_all(data, try_usual=False)
+    assert read_all(data, try_usual=True) == expected
+    if verified.IS_INSTALLED:
+        assert read_all(data, try_usual=True, try_verified=True) == expected
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +176,41 @@ def test_usual_and_unusual_records_are_told_apart():
     ]:
         assert read_usual_record(record.replace(old, new, 1)) is None, new
     assert read_usual_http(b"HTTP/1.1 200 OK\r\n\r\nx", 0, 18) is None  # the header goes on behind the content
+
+
+@pytest.mark.skipif(not verified.IS_INSTALLED, reason="needs the extra fast")
+class TestVerified:
+    """What FastWARC reads is taken with proof only, and what it read too far is not asked for again."""
+
+    def test_all_but_the_last_record_are_proven(self, demo_archive):
+        stream = stream_bytes("a.warc.gz", demo_archive)
+        records = list(verified.read_verified(stream, MAX_CONTENT))
+        assert [r.offset + r.length for r in records[:-1]] == [r.offset for r in records[1:]]
+        rest = gzip.decompress(bytes(stream.peek()))
+        assert sum(r.n_decoded for r in records) + len(rest) == len(gzip.decompress(demo_archive))
+        assert rest.count(b"WARC/1.") == 1
+
+    @pytest.mark.parametrize("n_bytes", [1, 4, 5, 8])
+    def test_damage_in_a_trailer_is_never_passed_over(self, demo_archive, n_bytes):
+        end = list(verified.read_verified(stream_bytes("a.warc.gz", demo_archive), MAX_CONTENT))[5].offset
+        damaged = bytearray(demo_archive)
+        damaged[end - n_bytes] ^= 1
+        stream = stream_bytes("a.warc.gz", bytes(damaged))
+        assert len(list(verified.read_verified(stream, MAX_CONTENT))) < 5
+        assert_same(bytes(damaged))
+
+    @pytest.mark.parametrize("chunk_bytes", [100, 1_000, 2**20])
+    def test_one_connection_however_often_the_readers_change(self, demo_archive, chunk_bytes, monkeypatch):
+        monkeypatch.setattr(streams, "CHUNK_BYTES", chunk_bytes)
+        odd = gzip.compress(whole_record(HTTP_HEADERS[4]).replace(b"\r\n", b"\n"))
+        whole = gzip.compress(whole_record(HTTP_HEADERS[0]))
+        archive = (whole * 3 + odd) * 20 + demo_archive
+        opened = []
+
+        def connect(position):
+            opened.append(position)
+            return stream_bytes("a.warc.gz", archive)._connect(position)
+
+        reader = ArchiveReader(ByteStream("a.warc.gz", connect), SkippedLog(), MAX_CONTENT, try_verified=True)
+        assert list(reader) == read_all(archive, try_usual=False)[0]
+        assert opened == [0]

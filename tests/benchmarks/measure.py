@@ -51,7 +51,7 @@ def run_contender(name: str, files: Sequence[str]) -> Measurement:
 def measure(name: str, files: Sequence[str]) -> Measurement:
     """Warm a contender up and measure it in this process."""
     if name.endswith("-plain"):
-        sys.modules["isal"] = None  # type: ignore[assignment] # as if the extra `fast` were not installed
+        sys.modules["fastwarc"] = None  # type: ignore[assignment] # as if the extra `fast` were not installed
     from tests.benchmarks.contenders import CONTENDERS
 
     with TemporaryDirectory(prefix="benchmark-") as folder, CONTENDERS[name]() as contender:

@@ -7,11 +7,9 @@ the next. An uncompressed file is one member that spans the file.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import zlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Protocol
 
 import zstandard
@@ -33,9 +31,6 @@ _TRIAL_STEP_BYTES = 2**10
 _MAX_DICTIONARY_BYTES = 2**24
 _NEWLINES = re.compile(rb"[\r\n]*")
 _EMPTY_LINE = re.compile(rb"\n\r{0,2}\n")
-
-# ISA-L decodes gzip in less than half of zlib's time; without the extra `fast` zlib does it.
-FAST_ZLIB: ModuleType = importlib.import_module("isal.isal_zlib" if importlib.util.find_spec("isal") else "zlib")
 
 
 class DamagedMember(Exception):
@@ -71,27 +66,20 @@ class PlainDecoder:
 
 
 class GzipDecoder:
-    """Decodes one gzip member and checks its checksum.
-
-    Parameters
-    ----------
-    library
-        The zlib module, or one with the same functions.
-    """
+    """Decodes one gzip member and checks its checksum."""
 
     input_bytes = CHUNK_BYTES
     trial_bytes = 2**13
 
-    def __init__(self, library: ModuleType = zlib) -> None:
-        self._zlib = library.decompressobj(16 + zlib.MAX_WBITS)
-        self._error: type[Exception] = library.error
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
         self.ended = False
 
     def decode(self, data: memoryview) -> tuple[bytes, int]:
         """Decode up to a megabyte."""
         try:
             decoded = self._zlib.decompress(data, _GZIP_OUTPUT_BYTES)
-        except self._error as error:
+        except zlib.error as error:
             raise DamagedMember(at_end_of_file=False) from error
         self.ended = self._zlib.eof
         # at the end of a member zlib may repeat the unused bytes as an unconsumed tail
@@ -131,7 +119,6 @@ class MemberStream:
         raw: ByteStream,
         magics: tuple[bytes, ...],
         make_decoder: Callable[[], Decoder],
-        make_fast_decoder: Callable[[], Decoder] | None = None,
     ) -> None:
         self.raw = raw
         self.member_offset = 0  # where the member lies in the file
@@ -139,7 +126,6 @@ class MemberStream:
         self._last_position: int | None = None  # where it ends, once that was seen
         self._magics = magics
         self._make_decoder = make_decoder
-        self._make_fast_decoder = make_fast_decoder or make_decoder
         self._decoder: Decoder | None = None
         self._buffer = bytearray()
         self._base = 0 if magics else raw.position  # position of the first byte of the buffer
@@ -174,14 +160,14 @@ class MemberStream:
         """Begin the next member and return all of its bytes, or leave everything to the other methods.
 
         None means: the member before has bytes left, or there is no other, or it is long or damaged. A damaged one is
-        begun again with zlib proper, so that what can be had of it does not depend on what is installed.
+        begun again, piece by piece.
         """
-        if not self._is_used_up():  # before anything else: asked for each record of a member that has many
+        if not self.is_used_up():  # before anything else: asked for each record of a member that has many
             return None
         view = self._peek_member(CHUNK_BYTES)
         if not bytes(view[:4]).startswith(self._magics):
             return None
-        decoder = self._start_member(self._make_fast_decoder)
+        decoder = self._start_member(self._make_decoder)
         try:
             member, n_taken = decoder.decode(view[: decoder.input_bytes])
             self.raw.advance(n_taken)
@@ -210,6 +196,14 @@ class MemberStream:
         """Give the bytes that `open_whole` returned to the other methods."""
         self._base -= len(member)
         self._buffer += member
+
+    def begins_gzip(self) -> bool:
+        """Say whether a gzip member begins at the position."""
+        return self._magics == (GZIP_MAGIC,) and self.is_used_up() and self._raw_head(8).startswith(GZIP_MAGIC)
+
+    def pass_member(self, n_decoded: int) -> None:
+        """Count a member that was read by other means."""
+        self._base += n_decoded
 
     def find_member(self, offset: int) -> bool:
         """Begin the next member at or behind `offset` of the file that decodes to a WARC record."""
@@ -369,7 +363,8 @@ class MemberStream:
             return self.raw.peek()
         return self.raw.peek_to(self._magics[0], _LEAST_MEMBER_BYTES, n_most)
 
-    def _is_used_up(self) -> bool:
+    def is_used_up(self) -> bool:
+        """Say whether the position is between two members, as far as that was seen."""
         return self._cursor == len(self._buffer) and (self._decoder is None or self._decoder.ended)
 
     def _start_member(self, make_decoder: Callable[[], Decoder]) -> Decoder:
@@ -419,22 +414,22 @@ def open_members(raw: ByteStream) -> MemberStream | None:
     """
     head = bytes(raw.peek())
     codecs = _codecs(raw, head)
-    for magics, *decoders in codecs:
+    for magics, make_decoder in codecs:
         if head.startswith(magics):
-            return MemberStream(raw, magics, *decoders)
+            return MemberStream(raw, magics, make_decoder)
     if begins_record(head):
         return MemberStream(raw, (), PlainDecoder)
     starts: list[tuple[int, MemberStream]] = []
-    for magics, *decoders in codecs:
-        members = MemberStream(stream_bytes(raw.url, head), magics, *decoders)
+    for magics, make_decoder in codecs:
+        members = MemberStream(stream_bytes(raw.url, head), magics, make_decoder)
         if members.find_member(0):
-            starts.append((members.member_offset, MemberStream(raw, magics, *decoders)))
+            starts.append((members.member_offset, MemberStream(raw, magics, make_decoder)))
     if match := RECORD_START_INSIDE.search(head):
         starts.append((match.start(), MemberStream(raw, (), PlainDecoder)))
     return min(starts, key=lambda start: start[0])[1] if starts else None
 
 
-_Codec = tuple[tuple[bytes, ...], Callable[[], Decoder], Callable[[], Decoder]]
+_Codec = tuple[tuple[bytes, ...], Callable[[], Decoder]]
 
 
 def _codecs(raw: ByteStream, head: bytes) -> list[_Codec]:
@@ -443,10 +438,7 @@ def _codecs(raw: ByteStream, head: bytes) -> list[_Codec]:
     def make_zstd() -> Decoder:
         return ZstdDecoder(dictionary)
 
-    return [
-        ((GZIP_MAGIC,), GzipDecoder, lambda: GzipDecoder(FAST_ZLIB)),
-        ((ZSTD_MAGIC, ZSTD_DICTIONARY_MAGIC), make_zstd, make_zstd),
-    ]
+    return [((GZIP_MAGIC,), GzipDecoder), ((ZSTD_MAGIC, ZSTD_DICTIONARY_MAGIC), make_zstd)]
 
 
 def _read_dictionary(raw: ByteStream) -> zstandard.ZstdCompressionDict | None:

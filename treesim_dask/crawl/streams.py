@@ -114,6 +114,15 @@ class ByteStream:
         """Go to `position`: free inside the current chunk, a new request elsewhere."""
         self.position = position
 
+    def put_back(self, data: bytes | bytearray) -> None:
+        """Go back over bytes last read, given again: the connection goes on behind them."""
+        start = self.position - len(data)
+        if start < self._chunk_start:
+            self._chunk_bytes = bytes(data) + self._chunk_bytes[self.position - self._chunk_start :]
+            self._chunk = memoryview(self._chunk_bytes)
+            self._chunk_start = start
+        self.position = start
+
     def close(self) -> None:
         """Give the connection up."""
         self._disconnect()

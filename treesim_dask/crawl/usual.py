@@ -15,20 +15,19 @@ _RECORD_HEADER = re.compile(rb"WARC/1\.[01]\r\n" + _FIELDS)
 _HTTP_HEADER = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})(?: [ -~]*+)?\r\n" + _FIELDS)
 _ODD_URL = re.compile(rb"\nwarc-target-uri: (?:<|[^\r ]* )")  # warcio mends those
 _HTTP_FIELDS = (b"\ncontent-type: ", b"\ncontent-encoding: ", b"\ntransfer-encoding: ")
-_RECORD_END = b"\r\n\r\n"
+RECORD_END = b"\r\n\r\n"
 MAX_HTTP_HEADER = 2**20  # servers and clients stop far earlier
 
 
 class UsualRecord(NamedTuple):
-    """One WARC record: its header, as written and in lower case, and where its content lies in the member.
+    """One WARC record: its header, as written and in lower case, and the length of its content.
 
     ``is_response`` says that it may be one: only then are its fields worth reading.
     """
 
     header: bytes
     lower: bytes
-    start: int
-    end: int
+    n_content: int
     is_response: bool
 
     def field(self, name: bytes) -> str:
@@ -52,22 +51,35 @@ def read_usual_record(member: bytes) -> UsualRecord | None:
     Examples
     --------
     >>> record = read_usual_record(b"WARC/1.0\\r\\nX-Y: z\\r\\nContent-Length: 2\\r\\n\\r\\nhi\\r\\n\\r\\n")
-    >>> record.field(b"\\nx-y: "), record.start, record.end
-    ('z', 39, 41)
+    >>> record.field(b"\\nx-y: "), len(record.header), record.n_content
+    ('z', 39, 2)
     >>> read_usual_record(b"WARC/1.0\\r\\nContent-Length: 1\\r\\n\\r\\nhi\\r\\n\\r\\n") is None
     True
     """
     match = _RECORD_HEADER.match(member)
-    if match is None or not member.endswith(_RECORD_END):
+    if match is None or not member.endswith(RECORD_END):
         return None
-    start, end = match.end(), len(member) - len(_RECORD_END)
-    header = match[0]
+    return _read_fields(match[0], len(member) - match.end() - len(RECORD_END))
+
+
+def read_usual_header(header: bytes, n_content: int) -> UsualRecord | None:
+    """Return the WARC record with the given header and so many bytes of content.
+
+    Examples
+    --------
+    >>> read_usual_header(b"WARC/1.0\\r\\nContent-Length: 2\\r\\n\\r\\n", 2).is_response
+    False
+    """
+    return _read_fields(header, n_content) if _RECORD_HEADER.fullmatch(header) else None
+
+
+def _read_fields(header: bytes, n_content: int) -> UsualRecord | None:
     lower = header.lower()
     _, _, length = lower.partition(b"\ncontent-length: ")
-    if not length.startswith(b"%d\r" % (end - start)):
+    if not length.startswith(b"%d\r" % n_content):
         return None
     is_response = b"\nwarc-type: response" in lower
-    return None if is_response and _ODD_URL.search(lower) else UsualRecord(header, lower, start, end, is_response)
+    return None if is_response and _ODD_URL.search(lower) else UsualRecord(header, lower, n_content, is_response)
 
 
 def read_usual_http(member: bytes, start: int, end: int) -> HttpResponse | None:
