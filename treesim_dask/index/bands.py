@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,6 @@ from treesim_dask.index.store import Store
 from treesim_dask.index.tables import column_values, damage_errors, open_table
 from treesim_dask.kernels import address_of, kernel, load_half_word, load_word
 from treesim_dask.types import Int64Array, UInt32Array, UInt64Array
-
-Group: TypeAlias = tuple[UInt64Array, UInt32Array]  # buckets and shapes of a row group
 
 _LOOKUP_KINDS: dict[str, Any] = {
     "band": np.int64,
@@ -75,6 +73,14 @@ class Lookup:
     def n_bytes(self) -> int:
         """Memory taken."""
         return sum(getattr(self, name).nbytes for name in Lookup.__slots__)
+
+
+class Group(NamedTuple):
+    """A decoded row group, and where its columns begin in memory: asked of NumPy, that takes longer than a search."""
+
+    buckets: UInt64Array
+    shapes: UInt32Array
+    addresses: tuple[int, int]
 
 
 class BandTable:
@@ -146,7 +152,7 @@ class BandTable:
         room, n_capped = np.full(keys.shape, cap or 0, np.int64), np.zeros(len(keys), np.int64)
         for first_group, read in self._groups(lookup, groups[starts]):
             edge = edges[first_group : first_group + len(read) + 1]
-            columns = np.array([[address_of(column) for column in group] for group in read], np.uint64)
+            columns = np.array([group.addresses for group in read], np.uint64)
             first, lengths, n_more = _find_buckets(columns, lookup.n_rows[groups[edge[:-1]]], edge, wanted)
             if cap is not None:
                 n_more = _cap_buckets(lengths, queries, bands, edge[0], room, n_capped)
@@ -162,8 +168,8 @@ class BandTable:
         """Yield (band, buckets, shapes) of each row group in order."""
         lookup = self.lookup
         for first, read in self._groups(lookup, np.arange(len(lookup.band))):
-            for i, (buckets, shapes) in enumerate(read, first):
-                yield int(lookup.band[i]), buckets, shapes
+            for i, group in enumerate(read, first):
+                yield int(lookup.band[i]), group.buckets, group.shapes
 
     def _groups(self, lookup: Lookup, positions: Int64Array) -> Iterator[tuple[int, list[Group]]]:
         """Yield the buckets and shapes of some row groups, many at once, with how many there were before."""
@@ -209,8 +215,9 @@ class BandTable:
             with damage_errors(self._store, self._names[lookup.file[i]]):
                 buckets = decode_integers(data[:n_bytes], n_rows, np.uint64)
                 shapes = decode_integers(data[n_bytes:], n_rows, np.uint32)
-            self._cache.keep(self._group_key(i), (buckets, shapes), buckets.nbytes + shapes.nbytes)
-            yield i, (buckets, shapes)
+            group = Group(buckets, shapes, (address_of(buckets), address_of(shapes)))
+            self._cache.keep(self._group_key(i), group, buckets.nbytes + shapes.nbytes)
+            yield i, group
 
     def _group_key(self, position: int) -> tuple[str, str, str, int]:
         return self._store.url, self._names[0], "group", position
