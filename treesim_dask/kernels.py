@@ -12,6 +12,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., object])
+_raw_memcpy: Any = cgutils.raw_memcpy  # numba has no types for it
 
 
 def kernel(function: F) -> F:
@@ -49,7 +50,7 @@ def _copy_bytes(typing_context: Any, target: Any, source: Any, n_bytes: Any) -> 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte = context.get_value_type(numba.uint8).as_pointer()
         pointers = [builder.inttoptr(address, byte) for address in arguments[:2]]
-        cgutils.raw_memcpy(builder, *pointers, arguments[2], 1)
+        _raw_memcpy(builder, *pointers, arguments[2], 1)
         return context.get_dummy_value()
 
     return numba.void(numba.uint64, numba.uint64, numba.int64), generate
