@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treesim_dask.index import tables
+from treesim_dask.index import bands, tables
 from treesim_dask.index.bands import BandTable
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.store import Store
@@ -28,9 +28,9 @@ def expected_hits(shapes, queries, cap):
     return hits, n_capped
 
 
-@given(KEYS, KEYS, st.one_of(st.none(), st.integers(1, 6)), st.integers(1, 40))
-def test_buckets_that_span_row_groups_are_found_and_capped_as_a_whole(shapes, queries, cap, n_rows):
-    with tempfile.TemporaryDirectory() as folder:
+@given(KEYS, KEYS, st.one_of(st.none(), st.integers(1, 6)), st.integers(1, 40), st.sampled_from([1, 7, 2**19]))
+def test_buckets_that_span_row_groups_are_found_and_capped_as_a_whole(shapes, queries, cap, n_rows, n_at_once):
+    with tempfile.TemporaryDirectory() as folder, patch.object(bands, "_ROWS_AT_ONCE", n_at_once):
         with patch.object(tables, "_BAND_GROUP_ROWS", n_rows):
             tables.write_bands(Path(folder, "bands.parquet"), np.array(shapes, np.uint64))
         table = BandTable(Store(folder), ["bands.parquet"], Cache())

@@ -7,9 +7,12 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., object])
+_raw_memcpy: Any = cgutils.raw_memcpy  # numba has no types for it
 
 
 def kernel(function: F) -> F:
@@ -23,13 +26,38 @@ def kernel(function: F) -> F:
         return cast(F, numba.njit(nogil=True)(function))
 
 
-def _load_word(typing_context: Any, address: Any) -> Any:
+def address_of(array: NDArray[Any]) -> int:
+    """Return where the values of an array begin: kernels take many arrays at once as an array of their addresses.
+
+    Whoever asks keeps the array for as long as the address is used.
+    """
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _loading(kind: Any) -> Any:
+    def load(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], context.get_value_type(kind).as_pointer())
+            return builder.load(pointer, align=1)  # packed numbers begin at any byte
+
+        return kind(numba.uint64), generate
+
+    return intrinsic(load)
+
+
+def _copy_bytes(typing_context: Any, target: Any, source: Any, n_bytes: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = context.get_value_type(numba.uint64)
-        return builder.load(builder.inttoptr(arguments[0], word.as_pointer()))
+        byte = context.get_value_type(numba.uint8).as_pointer()
+        pointers = [builder.inttoptr(address, byte) for address in arguments[:2]]
+        _raw_memcpy(builder, *pointers, arguments[2], 1)
+        return context.get_dummy_value()
 
-    return numba.uint64(numba.uint64), generate
+    return numba.void(numba.uint64, numba.uint64, numba.int64), generate
 
 
-# Inside a kernel: the 64-bit word at an address. Nothing checks that there is one.
-load_word = cast(Callable[[np.uint64], np.uint64], intrinsic(_load_word))
+# Inside a kernel: the 64-bit or the 32-bit word at an address, and as many bytes from one address to another. Nothing
+# checks that there are such.
+load_word = cast(Callable[[np.uint64], np.uint64], _loading(numba.uint64))
+load_half_word = cast(Callable[[np.uint64], np.uint32], _loading(numba.uint32))
+copy_bytes = cast(Callable[[np.uint64, np.uint64, int], None], intrinsic(_copy_bytes))

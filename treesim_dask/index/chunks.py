@@ -21,7 +21,7 @@ from treesim_dask.index.compression import decompress
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import damage_errors
-from treesim_dask.kernels import kernel
+from treesim_dask.kernels import address_of, copy_bytes, kernel
 from treesim_dask.types import Int64Array, UInt64Array, offsets_of
 
 _ABSENT = np.uint64(2**64 - 1)
@@ -79,21 +79,20 @@ class ChunkedArray:
             numbers, firsts, lengths, ends = numbers[order], firsts[order], lengths[order], ends[order]
         edges = _starts_of_runs(numbers)
         distinct, n_at_once = numbers[edges[:-1]].tolist(), max(1, _BYTES_AT_ONCE // layout.n_bytes_chunk)
-        target = rows.reshape(-1)
         for first in range(0, len(distinct), n_at_once):
-            some = distinct[first : first + n_at_once]
-            chunks = self._chunks(some)
-            for chunk, start, stop in zip(chunks.values(), edges[first:], edges[first + 1 :], strict=False):
-                _copy_rows(chunk, layout.n_row_values, firsts, lengths, ends, start, stop, target)
+            chunks = self._chunks(distinct[first : first + n_at_once])
+            addresses = np.array([address_of(chunk) for chunk in chunks], np.uint64)
+            _copy_rows(addresses, edges[first:], layout.n_bytes_row, firsts, lengths, ends, np.uint64(address_of(rows)))
         return rows
 
-    def _chunks(self, numbers: Sequence[int]) -> dict[int, NDArray[Any]]:
+    def _chunks(self, numbers: Sequence[int]) -> list[NDArray[Any]]:
         found: dict[int, Any] = {number: self._cache.find((self._store.url, self._name, number)) for number in numbers}
         missing = [number for number, chunk in found.items() if chunk is None]
-        for number, chunk in zip(missing, self._read_chunks(missing), strict=True):
-            found[number] = chunk
-            self._cache.keep((self._store.url, self._name, number), chunk, chunk.nbytes)
-        return found
+        if missing:
+            for number, chunk in zip(missing, self._read_chunks(missing), strict=True):
+                found[number] = chunk
+                self._cache.keep((self._store.url, self._name, number), chunk, chunk.nbytes)
+        return list(found.values())
 
     def _read_chunks(self, numbers: Sequence[int]) -> list[NDArray[Any]]:
         layout = self._layout
@@ -141,8 +140,8 @@ class _Layout:
         self.n_rows_chunk = int(configuration["chunk_shape"][0])
         n_rows_shard = int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])
         self.n_chunks_shard = n_rows_shard // self.n_rows_chunk
-        self.n_row_values = math.prod(self.row_shape)
-        self.n_bytes_chunk = self.n_rows_chunk * self.n_row_values * self.dtype.itemsize
+        self.n_bytes_row = math.prod(self.row_shape) * self.dtype.itemsize
+        self.n_bytes_chunk = self.n_rows_chunk * self.n_bytes_row
 
     def decode(self, data: bytes, where: str) -> NDArray[Any]:
         """Return the values of an encoded chunk, row after row."""
@@ -196,17 +195,16 @@ def _starts_of_runs(values: Int64Array) -> Int64Array:
 
 @kernel
 def _copy_rows(
-    chunk: NDArray[Any],
+    addresses: UInt64Array,
+    edges: Int64Array,
     width: int,
     firsts: Int64Array,
     lengths: Int64Array,
     places: Int64Array,
-    start: int,
-    stop: int,
-    target: NDArray[Any],
+    target: np.uint64,
 ) -> None:
-    """Copy the pieces from `start` up to `stop` out of a chunk, rows of `width` values each."""
-    for piece in range(start, stop):
-        source, place = firsts[piece] * width, places[piece] * width
-        for i in range(lengths[piece] * width):
-            target[place + i] = chunk[source + i]
+    """Copy the pieces ``edges[i]:edges[i + 1]`` of each chunk i, given by its address, rows of `width` bytes each."""
+    for chunk in range(len(addresses)):
+        for piece in range(edges[chunk], edges[chunk + 1]):
+            place, source = np.uint64(places[piece] * width), np.uint64(firsts[piece] * width)
+            copy_bytes(target + place, addresses[chunk] + source, lengths[piece] * width)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from treesim_dask.index.compression import decompress
-from treesim_dask.kernels import kernel
-from treesim_dask.types import UInt64Array
+from treesim_dask.kernels import kernel, load_word
 
 _DELTA_BINARY_PACKED = 5
 _HEADER_BYTES = 48  # enough for the fields that are looked at
 _MOST_BYTES_PER_VALUE = 16
+_PADDING = bytes(16)  # differences are loaded two words at a time
 
 
 def decode_integers(chunk: bytes, n_values: int, dtype: DTypeLike) -> NDArray[Any]:
@@ -35,9 +35,11 @@ def decode_integers(chunk: bytes, n_values: int, dtype: DTypeLike) -> NDArray[An
     stored = memoryview(chunk)[len(chunk) - n_stored :]
     if zlib.crc32(stored) != checksum & 0xFFFFFFFF:
         raise OSError("a row group does not match its checksum")
-    page = np.frombuffer(decompress(stored, n_raw), np.uint8)
-    n_levels = int.from_bytes(page[:4].tobytes(), "little")  # say of each value that it is there
-    return _add_differences(page[4 + n_levels :], n_values).astype(dtype)
+    page = decompress(stored, n_raw) + _PADDING
+    n_levels = int.from_bytes(page[:4], "little")  # say of each value that it is there
+    values = np.empty(n_values, dtype)
+    _add_differences(np.frombuffer(page, np.uint8)[4 + n_levels :], values)
+    return values
 
 
 @kernel
@@ -77,9 +79,9 @@ def _read_header(data: NDArray[np.uint8]) -> tuple[int, int, int, int, int]:
 
 
 @kernel
-def _add_differences(data: NDArray[np.uint8], n_values: int) -> UInt64Array:
-    """Decode ``DELTA_BINARY_PACKED`` integers, modulo 2**64."""
-    values = np.zeros(n_values, np.uint64)
+def _add_differences(data: NDArray[np.uint8], values: NDArray[Any]) -> None:
+    """Decode ``DELTA_BINARY_PACKED`` integers, modulo 2**64; two words follow on the last of them."""
+    n_values = len(values)
     block_size, place = _read_number(data, 0)
     number, place = _read_number(data, place)
     _, place = _read_number(data, place)
@@ -95,21 +97,14 @@ def _add_differences(data: NDArray[np.uint8], n_values: int) -> UInt64Array:
         place += n_miniblocks
         for i in range(n_miniblocks):
             width = np.uint64(data[widths + i]) if n < n_values else np.uint64(0)
-            end = place + n_miniblock * int(np.int64(width)) // 8
-            byte = waiting = n_bits = np.uint64(0)  # waiting are the bits of the last byte that were not used yet
+            mask = np.uint64(2**64 - 1) >> (np.uint64(64) - width) if width else np.uint64(0)
+            start, bit = np.uint64(data.ctypes.data) + np.uint64(place), np.uint64(0)
             for _ in range(min(n_miniblock, n_values - n)):
-                difference = waiting
-                while n_bits < width:
-                    byte = np.uint64(data[place])
-                    place += 1
-                    difference |= byte << n_bits
-                    n_bits += np.uint64(8)
-                n_bits -= width
-                waiting = byte >> (np.uint64(8) - n_bits)
-                if width < 64:
-                    difference &= (np.uint64(1) << width) - np.uint64(1)
-                value = np.uint64(value + least + difference)
+                word, shift = start + (bit >> np.uint64(3)), bit & np.uint64(7)
+                low = load_word(word) >> shift
+                high = load_word(word + np.uint64(8)) << np.uint64(1) << (np.uint64(63) - shift)
+                value = np.uint64(value + least + ((low | high) & mask))
                 values[n] = value
                 n += 1
-            place = end
-    return values
+                bit += width
+            place += n_miniblock * int(np.int64(width)) // 8

@@ -108,12 +108,14 @@ def _row_sums(indptr: Int64Array, counts: UInt32Array, logs: FloatArray) -> Floa
     """Return the length of each row, and the sums of its counts, of their squares and of those of their logarithms."""
     sums = np.zeros((4, len(indptr) - 1))
     for row in range(len(indptr) - 1):
-        sums[0, row] = indptr[row + 1] - indptr[row]
+        sum_counts = sum_squares = sum_logs = 0.0
         for entry in range(indptr[row], indptr[row + 1]):
             count, log = np.float64(counts[entry]), _log_of(counts[entry], logs)
-            sums[1, row] += count
-            sums[2, row] += count * count
-            sums[3, row] += log * log
+            sum_counts += count
+            sum_squares += count * count
+            sum_logs += log * log
+        sums[0, row] = indptr[row + 1] - indptr[row]
+        sums[1, row], sums[2, row], sums[3, row] = sum_counts, sum_squares, sum_logs
     return sums
 
 
