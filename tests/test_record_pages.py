@@ -176,6 +176,14 @@ def test_only_elements_and_text_count():
     assert others == [plain, plain]
 
 
+@pytest.mark.parametrize("tag", ["iframe", "noembed", "noframes", "noscript", "script", "style"])
+def test_text_that_browsers_do_not_show_is_none(tag):
+    items = "".join(f"<li><{tag}>hidden {i}</{tag}>Item {i}</li>" for i in range(4))
+    (region,) = find_records(f"<ul>{items}</ul>")
+    assert list(region.fields.values()) == [[f"Item {i}" for i in range(4)]]
+    assert "hidden" not in region.sample
+
+
 def test_links_in_the_head_are_no_records():
     assert find_records(b"<link href=a><link href=b><link href=c><p>text") == []
 

@@ -20,7 +20,8 @@ from treesim_dask.types import Int32Array, Int64Array, UInt16Array
 
 _CLASS = re.compile(r"[^ \t\n\r\f]+")  # HTML separates class names by these alone
 _TEXT, _NO_ELEMENT = "-text", "-"  # lexbor's name of a text node, and how names begin of all that is no element
-_SILENT = frozenset({"noscript", "script", "style", "template", "title"})  # their text is not seen on the page
+# Their text is not seen on the page; of a frame it is what browsers without frames would show.
+_SILENT = frozenset({"iframe", "noembed", "noframes", "noscript", "script", "style", "template", "title"})
 
 
 @dataclass(frozen=True, slots=True)
