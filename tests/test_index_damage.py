@@ -77,6 +77,7 @@ def test_a_damaged_file_is_named_in_one_line(folder, capsys, is_compacted, name,
     options = ["--fill", "-k", "400"] if "signatures" in name else []
     assert_refused(capsys, path.name, "query", page, "--index", folder, *options)
     assert main(["check", str(folder)]) == 1
+    assert "made again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("n_queries", ["0", "-3"])

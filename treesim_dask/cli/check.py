@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +12,7 @@ from treesim_dask.cli.display import Progress
 from treesim_dask.cli.options import add_command, add_index_argument, add_quiet, read_options
 
 _EXAMPLES = ("my.index", "my.index --repair", "s3://bucket/my.index --quick")
+_ADVICE = "a damaged segment is made again: remove its folder, then build its files into the index once more"
 _GOOD = {False: "every file as it was written", True: "every file there, with the size it was written with"}
 
 
@@ -47,4 +49,6 @@ def run(args: argparse.Namespace) -> int:
             print(f"{problem.path}: {problem.what}" + (" (--repair removes it)" if problem.is_orphan else ""))
         if not problems:
             print(f"{args.index}: {n_segments:,} segments, {_GOOD[args.quick]}")
+    if any(not problem.is_orphan and problem.path.startswith("segments/") for problem in problems):
+        print(_ADVICE, file=sys.stderr)
     return 1 if problems else 0

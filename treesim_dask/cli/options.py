@@ -37,6 +37,7 @@ def add_command(
         description=summary[0].upper() + summary[1:] + ".",
         epilog="examples:\n" + "\n".join(f"  {PROGRAM} {name} {line}" for line in examples),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # --band would be --bands today and an error the day there is another
     )
     parser.set_defaults(run=run)
     return parser

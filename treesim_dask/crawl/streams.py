@@ -283,7 +283,7 @@ def explain_failure(url: str, error: BaseException) -> SourceError:
         case TimeoutError():
             return SourceError(f"no answer for {url} in time: try again later")
     if "credentials" in detail.lower():
-        return SourceError(f"no credentials to read {url}: configure them, or pass the storage option anon=True")
+        return SourceError(f"no credentials to read {url}: configure them, or pass the storage option anon=true")
     return SourceError(f"cannot read {url}: {detail}")
 
 

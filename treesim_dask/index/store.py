@@ -404,4 +404,4 @@ def _reason(error: OSError) -> str:
 def check_is_folder(store: Store) -> None:
     """Refuse a location that is a file."""
     if store.is_file():
-        raise IndexFormatError(f"{store.url} is a file, not an index folder; choose another place with --index")
+        raise IndexFormatError(f"{store.url} is a file, not an index folder: give the folder that `build --index` made")
