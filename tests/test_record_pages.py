@@ -338,3 +338,20 @@ def test_odd_class_names_are_selected_or_left_aside(name):
     assert regions
     for region in regions:
         assert len(LexborHTMLParser(html).css(region.css)) == region.n_records
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        b"<body>" + b"".join(b"<x'y>item %d</x'y>" % i for i in range(5)),
+        b"<body><ul>" + b"".join(b"<li class='a\x0cb'><p>item %d</p></li>" % i for i in range(5)) + b"<li class=c>x",
+        b"<!doctype html><body>"
+        + b"".join(b"<div><li class='rec\x0cb'>item %d</li></div><span></span>" % i for i in range(5))
+        + b"<li>q",
+    ],
+)
+def test_quotes_in_tags_and_form_feeds_between_classes_select_the_same_both_ways(html):
+    regions, page = find_records(html), read_page(html, ())
+    assert regions
+    for region in regions:
+        assert select_xpath(page, region.xpath) == select_css(page, region.css)

@@ -97,8 +97,8 @@ class IndexConfig:
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= most:
                 raise ConfigError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
-        if not 2**-6 <= self.width <= 2**20:
-            raise ConfigError(f"width must be a number from {2**-6} to {2**20}, got {self.width!r}")
+        if not 2**-6 <= self.width <= 2**16:
+            raise ConfigError(f"width must be a number from {2**-6} to {2**16}, got {self.width!r}")
         object.__setattr__(self, "width", float(self.width))
         if self.weighting not in WEIGHTINGS:
             raise ConfigError(f"weighting must be one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}")

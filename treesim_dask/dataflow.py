@@ -22,7 +22,8 @@ from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.clock import work_clock
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.pages import read_pages
-from treesim_dask.crawl.reasons import DAMAGE_REASONS
+from treesim_dask.crawl.reasons import DAMAGE_REASONS, TOO_COSTLY
+from treesim_dask.dom.cost import affordable_pages
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import SourceError, StorageError, TransferError
 from treesim_dask.hashing.bands import band_keys
@@ -102,7 +103,8 @@ def index_source(
     family = make_family(config)
     store = Store(job.index_url, job.index_options)
     with SegmentWriter(store, source, config, job.page_filter, job.with_vectors) as segment:
-        for pages in read_pages(source, job.page_filter, segment.skipped, storage_options=job.storage_options):
+        for found in read_pages(source, job.page_filter, segment.skipped, storage_options=job.storage_options):
+            pages = affordable_pages(found, segment.skipped, TOO_COSTLY)
             shapes = segment.add_pages(pages, shape_pages(pages.html, config))
             signatures = family.sign(shapes)
             segment.add_shapes(shapes, signatures, band_keys(signatures, config.n_bands))

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import compress
 from typing import Literal
 
 import numpy as np
@@ -83,6 +84,11 @@ class PageBatch:
         self.offset.append(offset)
         self.length.append(length)
         self.digest.append(digest)
+
+    def select(self, is_wanted: Sequence[bool]) -> PageBatch:
+        """Return those of the pages that are wanted."""
+        columns = (getattr(self, column.name) for column in fields(self))
+        return PageBatch(*(list(compress(column, is_wanted)) for column in columns))
 
     def __len__(self) -> int:
         return len(self.html)

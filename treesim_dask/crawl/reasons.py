@@ -9,6 +9,7 @@ HOST = "host"
 URL_PATTERN = "url-pattern"
 TOO_SHORT = "too-short"
 TOO_LONG = "too-long"
+TOO_COSTLY = "too-costly"  # to parse
 
 # The file is not what its writer meant it to be.
 DAMAGED_COMPRESSION = "damaged-compression"  # a gzip member or zstd frame that does not decode, or fails its checksum

@@ -1,6 +1,6 @@
 """From a page to the counts of its binary branches, or of another feature.
 
-In the order of the flow: ``vocabulary`` (tag names to fixed ids), ``tree`` (HTML to tags and depths, spliced),
+In the order of the flow: ``cost`` (what the parser cannot be given), ``vocabulary`` (tag names to fixed ids), ``tree`` (HTML to tags and depths, spliced),
 ``classes`` (the class names of the elements, where asked for), ``branches`` (tags and depths to the shape of a page),
 ``features`` (what else can be counted).
 

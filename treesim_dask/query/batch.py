@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.dom.cost import affordable_pages
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, PageError
 from treesim_dask.index.live import live_segments
@@ -86,10 +87,12 @@ def _queries_from_crawl(
 ) -> Iterator[QueryPage]:
     from treesim_dask.crawl.inputs import find_sources
     from treesim_dask.crawl.pages import read_pages
+    from treesim_dask.crawl.reasons import TOO_COSTLY
 
+    skipped = SkippedLog()
     for source in find_sources(names, storage_options=storage_options):
-        for pages in read_pages(source, PageFilter(), SkippedLog(), storage_options=storage_options):
-            yield from queries_from_pages(pages, config)
+        for pages in read_pages(source, PageFilter(), skipped, storage_options=storage_options):
+            yield from queries_from_pages(affordable_pages(pages, skipped, TOO_COSTLY), config)
 
 
 def _read_list(path: str) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.crawl.charset import to_parser_bytes
+from treesim_dask.dom.cost import check_cost
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.bands import band_keys
@@ -111,7 +112,9 @@ def query_from_html(html: bytes, config: IndexConfig, name: str = "page", **iden
     >>> int(query.shape.counts.sum()), len(query.keys)
     (6, 25)
     """
-    return make_query(name, shape_pages([to_parser_bytes(html)], config), config, **identity)
+    page = to_parser_bytes(html)
+    check_cost(name, page)
+    return make_query(name, shape_pages([page], config), config, **identity)
 
 
 def query_from_index(
@@ -165,6 +168,8 @@ def load_queries(
         else:
             queries.append(load_html(page, segments, storage_options))
     loaded = [page for page in queries if isinstance(page, LoadedPage)]
+    for page in loaded:
+        check_cost(page.name, page.html)
     if loaded:
         known = [{"url": page.url, "place": page.place, "digest": page.digest} for page in loaded]
         shapes = shape_pages([page.html for page in loaded], config)

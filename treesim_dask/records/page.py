@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from selectolax.lexbor import LexborHTMLParser
 
 from treesim_dask.crawl.charset import to_utf8
+from treesim_dask.dom.cost import check_cost
 from treesim_dask.dom.vocabulary import tag_id
 from treesim_dask.errors import PageError
 from treesim_dask.kernels import kernel
@@ -78,6 +79,7 @@ def read_page(html: bytes, spliced_tags: Sequence[str]) -> Page:
     >>> [element.tag for element in page.elements], page.kept.tolist(), page.texts[3]
     (['html', 'head', 'body', 'p', 'b'], [0, 1, 2, 3], 'one two')
     """
+    check_cost("the page", html)
     parser = LexborHTMLParser(html)
     if parser.root is None:
         raise PageError("the page holds no HTML element; give a page with content")

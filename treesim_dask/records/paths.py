@@ -62,20 +62,22 @@ class Paths:
         step = self.step(element)
         if (name := self.page.attributes[element].get("id")) and re.fullmatch(r"[^\s']+", name):
             yield step._replace(id=name)
-        for name in _usable(self.page.classes[element])[:MAX_CLASSES]:
+        for name in self._usable_classes(element)[:MAX_CLASSES]:
             yield step._replace(classes=(name,))
 
     def common_step(self, elements: Sequence[int]) -> Step | None:
         """Return a step for all of the elements: their tag and the classes they share; None if their tags differ."""
-        names, classes = self.page.names, self.page.classes
+        names = self.page.names
         step = self.step(elements[0])
         if [names[element] for element in elements].count(step.tag) < len(elements):
             return None
-        first = _usable(classes[elements[0]])
-        shared = set(first).intersection(*(classes[element] for element in elements)) if first else ()
+        first = self._usable_classes(elements[0])
+        shared = set(first).intersection(*map(self._usable_classes, elements)) if first else ()
         return step._replace(classes=tuple(name for name in first if name in shared))
 
-
-def _usable(classes: Sequence[str]) -> list[str]:
-    """Return class names, each once, that XPath can write."""
-    return [name for name in dict.fromkeys(classes) if "'" not in name]
+    def _usable_classes(self, element: int) -> list[str]:
+        """Return class names of an element, each once, that XPath can write and find: to it a form feed is no space."""
+        classes = self.page.classes[element]
+        if classes and "\f" in (self.page.attributes[element]["class"] or ""):
+            return []
+        return [name for name in dict.fromkeys(classes) if "'" not in name]

@@ -1,4 +1,4 @@
-"""Selectors for a set of elements: CSS and XPath, both made of the same steps, both tried out on the page.
+"""Selectors for a set of elements: CSS and XPath, both made of the same steps, which are tried out on the page.
 
 The XPath is for the tree an HTML5 parser makes: lexbor's, and that of browsers. Parsers with other rules for broken
 markup (libxml2, behind lxml's own HTML parser) may build another tree, where a path of positions selects others.

@@ -35,7 +35,8 @@ class Step(NamedTuple):
         tests = [f"@id='{self.id}'"] if self.id else []
         tests += [f"contains(concat(' ', normalize-space(@class), ' '), ' {name} ')" for name in self.classes]
         more = "".join(f"[{test}]" for test in tests)
-        named = f"[local-name()='{self.tag}']" if self.foreign else f"[self::{self.tag}]"
+        quote = "'" if "'" not in self.tag else '"'  # the parser takes both in the name of a tag
+        named = f"[local-name()={quote}{self.tag}{quote}]" if self.foreign else f"[self::{self.tag}]"
         if not self.first:
             return f"*{named}{more}" if self.foreign else f"{self.tag}{more}"
         place = f"{self.first}" if self.first == self.last else f"position()>={self.first} and position()<={self.last}"
