@@ -81,7 +81,7 @@ def test_harmless_pages_are_accepted_and_parse(name):
     assert len(parse_trees([HARMLESS[name]])) == 1
 
 
-TAGS = "a b i font div p span li ul td table tr svg g select option button form h1 template x-y".split()
+TAGS = ["a", "b", "i", "font", "div", "p", "span", "li", "ul", "td", "table", "tr", "svg", "g", "select", "form", "x-y"]
 FRAGMENTS = st.one_of(
     st.builds("<{}{}>".format, st.sampled_from(TAGS), st.sampled_from(["", " a=1", " b=2", " c=3/"])),
     st.builds("</{}>".format, st.sampled_from(TAGS)),

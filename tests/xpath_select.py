@@ -8,15 +8,15 @@ from collections.abc import Callable
 from treesim_dask.errors import PageError
 from treesim_dask.records.page import Page
 
-_STEP = re.compile(r"(//?)([^\s/\[|]+)((?:\[(?:'[^']*'|[^\]'])*\])*)")
-_PREDICATE = re.compile(r"\[((?:'[^']*'|[^\]'])*)\]")
+_STEP = re.compile(r"(//?)([^\s/\[|]+)((?:\[(?:'[^']*'|\"[^\"]*\"|[^\]'\"])*\])*)")
+_PREDICATE = re.compile(r"\[((?:'[^']*'|\"[^\"]*\"|[^\]'\"])*)\]")
 _TESTS: dict[str, Callable[[Page, int, re.Match[str]], bool]] = {
     r"@id='(.*)'": lambda page, e, found: page.elements[e].attributes.get("id") == found[1],
     r"contains\(concat\(' ', normalize-space\(@class\), ' '\), ' (.*) '\)": lambda page, e, found: (
-        found[1] in (page.elements[e].attributes.get("class") or "").split()
+        found[1] in re.split("[ \t\n\r]+", page.elements[e].attributes.get("class") or "")
     ),
     r"self::(.*)": lambda page, e, found: page.elements[e].tag == found[1],
-    r"local-name\(\)='(.*)'": lambda page, e, found: page.elements[e].tag == found[1],
+    r"local-name\(\)=(['\"])(.*)\1": lambda page, e, found: page.elements[e].tag == found[2],
     r"(\d+)": lambda page, e, found: page.positions[e] == int(found[1]),
     r"position\(\)>=(\d+) and position\(\)<=(\d+)": lambda page, e, found: (
         int(found[1]) <= page.positions[e] <= int(found[2])

@@ -16,7 +16,8 @@ from treesim_dask.errors import PageError
 from treesim_dask.kernels import kernel
 from treesim_dask.types import Int64Array, PageBatch, SkippedLog, UInt64Array
 
-_Bytes, _Flags = NDArray[np.uint8], NDArray[np.bool_]
+_Bytes = NDArray[np.uint8]
+_Flags = NDArray[np.bool_]
 
 # With fewer tags, and fewer bytes or attributes, no page takes more than some ten seconds and 1.5 GB.
 _FEW_TAGS, _FEW_BYTES, _FEW_ATTRIBUTES = 4_000, 256_000, 64_000
@@ -25,21 +26,22 @@ _MOST_STEPS, _MOST_COPIES, _DEEPEST = 400_000_000, 2_000_000, 2**18
 
 _KINDS = tuple(1 << bit for bit in range(15))
 (
-    _VOID, _SPECIAL, _FORMATTING, _RAW, _SCOPE, _MARKER, _ENDS_P, _IGNORED, _TABLE_PART, _FOREIGN, _ITEM, _LOOSE, _OPTION,
-    _TABLE, _CELL,
+    _VOID, _SPECIAL, _FORMATTING, _RAW, _SCOPE, _MARKER, _ENDS_P, _IGNORED, _TABLE_PART, _FOREIGN, _ITEM, _LOOSE,
+    _OPTION, _TABLE, _CELL,
 ) = _KINDS  # fmt: skip
 
 _TAGS_OF_KIND = {
     _VOID: "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr",
-    _SPECIAL: "address applet article aside blockquote button caption center colgroup dd desc details dialog dir div dl "
-    "dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 header hgroup li listing main marquee menu nav "
-    "object ol p pre search section select summary table tbody td template tfoot th thead tr ul foreignobject",
+    _SPECIAL: "address applet article aside blockquote button caption center colgroup dd desc details dialog dir div "
+    "dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 header hgroup li listing main marquee "
+    "menu nav object ol p pre search section select summary table tbody td template tfoot th thead tr ul foreignobject",
     _FORMATTING: "a b big code em font i nobr s small strike strong tt u",
     _RAW: "script style textarea title xmp iframe noembed noframes",
     _SCOPE: "applet caption table td th marquee object template select foreignobject desc",
     _MARKER: "applet caption marquee object td th template",
-    _ENDS_P: "address article aside blockquote center details dialog dir div dl dt dd fieldset figcaption figure footer "
-    "form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p pre search section summary table ul xmp",
+    _ENDS_P: "address article aside blockquote center details dialog dir div dl dt dd fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p pre search section summary table "
+    "ul xmp",
     _IGNORED: "html head body",
     _TABLE_PART: "caption colgroup tbody td tfoot th thead tr",
     _FOREIGN: "svg math select",  # what else is markup or text inside of these is told by other rules
@@ -70,7 +72,7 @@ def _kinds_by_code() -> tuple[UInt64Array, Int64Array]:
 
 
 _CODES, _KINDS_OF_CODES = _kinds_by_code()
-_P, _A, _LI, _TR, _FORM, _BUTTON, _SELECT = (_name_code(name) for name in "p a li tr form button select".split())
+_P, _A, _LI, _TR, _FORM, _BUTTON, _SELECT = map(_name_code, ("p", "a", "li", "tr", "form", "button", "select"))
 _ENDED, _MARK = 0, 1  # in the place of names: what no end tag ends any more; what hides the formats listed before it
 
 # Places in `state`: how many elements are open and listed for being made anew, and what was counted.
@@ -145,10 +147,11 @@ def _count_breaks(page: _Bytes) -> np.int32:
 @kernel
 def _follow_tags(page: _Bytes, codes: UInt64Array, kinds_of_codes: Int64Array) -> bool:
     """Read the tags of a page and follow the open elements; False as soon as a bound is passed."""
-    names, kinds = np.empty(_DEEPEST, np.uint64), np.empty(_DEEPEST, np.int64)
-    entries = np.empty(_DEEPEST, np.int64)  # of a formatting element or a marker: its place in the list
-    listed, looks = np.empty(_DEEPEST, np.uint64), np.empty(_DEEPEST, np.uint64)
-    weights, is_open = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.bool_)
+    capacity = min(_DEEPEST, 2 * int(_count_tags(page)) + 8)  # what was ended alone may stay beside what is open
+    names, kinds = np.empty(capacity, np.uint64), np.empty(capacity, np.int64)
+    entries = np.empty(capacity, np.int64)  # of a formatting element or a marker: its place in the list
+    listed, looks = np.empty(capacity, np.uint64), np.empty(capacity, np.uint64)
+    weights, is_open = np.empty(capacity, np.int64), np.empty(capacity, np.bool_)
     state = np.zeros(6, np.int64)
     at = 0
     while at < len(page):
@@ -184,7 +187,7 @@ def _follow_tags(page: _Bytes, codes: UInt64Array, kinds_of_codes: Int64Array) -
                 entry = _list(code if kind & _FORMATTING else np.uint64(_MARK), look, listed, looks, state)
                 weights[entry], is_open[entry] = 1 + n_attributes, True
             _push(code, kind, entry, names, kinds, entries, state)
-        if state[_STEPS] > _MOST_STEPS or state[_COPIES] > _MOST_COPIES or state[_LISTED] > _DEEPEST - 2:
+        if state[_STEPS] > _MOST_STEPS or state[_COPIES] > _MOST_COPIES or state[_LISTED] > capacity - 2:
             return False
     return True
 
@@ -210,7 +213,7 @@ def _end_before(
         state[_STEPS] += state[_DEPTH] - place
         if part >= 0:
             _pop_to(part, kinds, entries, listed, is_open, state)
-        return place >= 0
+        return bool(place >= 0)
     if kind & _OPTION:
         state[_N_OPTIONS] += 1
         state[_STEPS] += 2 * state[_N_OPTIONS]
@@ -328,7 +331,7 @@ def _make_anew(
 @kernel
 def _list(name: np.uint64, look: np.uint64, listed: UInt64Array, looks: UInt64Array, state: Int64Array) -> int:
     """List a formatting element or a marker; of formats that look alike three stay, and the first of four goes."""
-    end = state[_LISTED]
+    end = int(state[_LISTED])
     if name != np.uint64(_MARK):
         n_alike, n_listed, earliest, entry = 0, 0, -1, end - 1
         while entry >= 0 and listed[entry] != np.uint64(_MARK):
@@ -357,7 +360,7 @@ def _push(
     state: Int64Array,
 ) -> None:
     depth = state[_DEPTH]
-    if depth == _DEEPEST:
+    if depth == len(names):
         state[_STEPS] += _MOST_STEPS + 1
         return
     names[depth], kinds[depth], entries[depth] = name, kind, entry

@@ -168,8 +168,8 @@ def load_queries(
         else:
             queries.append(load_html(page, segments, storage_options))
     loaded = [page for page in queries if isinstance(page, LoadedPage)]
-    for page in loaded:
-        check_cost(page.name, page.html)
+    for found in loaded:
+        check_cost(found.name, found.html)
     if loaded:
         known = [{"url": page.url, "place": page.place, "digest": page.digest} for page in loaded]
         shapes = shape_pages([page.html for page in loaded], config)
