@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +35,19 @@ def test_encodings_are_undone(body: bytes, encoding: str) -> None:
 @given(st.binary(), st.sampled_from([*sorted(CONTENT_ENCODINGS), "x-gzip", "identity", "nonsense", "gzip, br"]))
 def test_any_bytes_under_any_header(body: bytes, encoding: str) -> None:
     assert len(undo_content_encoding(undo_transfer_encoding(body, "chunked", 10**7), encoding, 10**7)) <= 10**7
+
+
+@pytest.mark.parametrize("undo", [undo_transfer_encoding, undo_content_encoding])
+@pytest.mark.parametrize("name", ["chunked", "gzip", "br"])
+def test_only_so_many_encodings_are_undone(undo: Callable[[bytes, str, int], bytes], name: str) -> None:
+    body, wrap = b"<p>", chunked if name == "chunked" else CONTENT_ENCODINGS[name]
+    wrapped = [body]
+    for _ in range(20):
+        wrapped.append(wrap(wrapped[-1]))
+    is_undone = name != "chunked" or undo is undo_transfer_encoding
+    assert undo(wrapped[3], ",".join([name] * 3), 10**6) == wrapped[0 if is_undone else 3]
+    for field in (",".join([name] * 20), "identity, " * 50 + ",".join([name] * 20)):
+        assert wrapped.index(undo(wrapped[20], field, 10**6)) == (12 if is_undone else 20)
 
 
 @given(st.lists(st.binary(), min_size=1, max_size=4), st.sampled_from([b"", b"rest", bytes(40_000)]))
