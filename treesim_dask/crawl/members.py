@@ -294,12 +294,14 @@ class MemberStream:
         return n_bytes - n_missing
 
     def skip_newlines(self) -> None:
-        """Pass over the line ends between WARC records."""
+        """Pass over the line ends between WARC records, in bounded memory."""
         while self._need(1):
             match = _NEWLINES.match(self._buffer, self._cursor)
             self._cursor = match.end() if match else self._cursor
             if self._cursor < len(self._buffer):
                 return
+            if len(self._buffer) > CHUNK_BYTES:
+                self.hold()
 
     def is_behind_end(self, position: int) -> bool:
         """Say whether `position` is known to lie behind the end of the member: true only once the end was seen."""
