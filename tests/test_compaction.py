@@ -134,10 +134,12 @@ def test_segments_added_later_are_seen_and_compacted_too(store):
 def test_compacted_sources_are_remembered(store):
     sources = [Source(url, "archive", (url,), len(pages)) for url, pages in SOURCES.items()]
     compact(store.url)
-    assert _pending_sources(store, sources, PageFilter()) == ([], 0)
-    assert _pending_sources(store, sources, PageFilter(min_bytes=1)) == (sources, len(sources))
+    indexed = live_sources(store)
+    assert _pending_sources(sources, indexed, PageFilter()) == []
+    assert _pending_sources(sources, indexed, PageFilter(min_bytes=1)) == sources
+    assert {segment_id_of(source.url) for source in sources} == indexed.keys()
     changed = Source(sources[0].url, "archive", sources[0].members, size=10**6)
-    assert _pending_sources(store, [changed, *sources[1:]], PageFilter()) == ([changed], 1)
+    assert _pending_sources([changed, *sources[1:]], indexed, PageFilter()) == [changed]
 
 
 def test_a_source_indexed_anew_takes_the_place_of_its_old_pages(store):

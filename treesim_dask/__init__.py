@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treesim_dask.api import Index, merge, open_index
-    from treesim_dask.builder import BuildReport, build
+    from treesim_dask.builder import build
     from treesim_dask.compactor import CompactReport, compact
     from treesim_dask.config import IndexConfig, PageFilter
     from treesim_dask.errors import TreesimError
     from treesim_dask.records import RecordRegion, find_records
+    from treesim_dask.report import BuildReport
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BuildReport": "builder",
+    "BuildReport": "report",
     "CompactReport": "compactor",
     "Index": "api",
     "IndexConfig": "config",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from treesim_dask.errors import ConfigError
+
+if TYPE_CHECKING:
+    from treesim_dask.choice import InputChoice
 
 PROGRAM = "python -m treesim_dask"
 
@@ -73,6 +76,15 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=int, metavar="N", help="only N input files, chosen at random")
     parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="another random choice (default 0)")
     parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
+
+
+def given_inputs(args: argparse.Namespace) -> InputChoice:
+    """Return which of the input files are taken."""
+    from treesim_dask.choice import InputChoice
+    from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
+
+    options, base_url = read_options(args.storage_option), args.crawl_base_url or DEFAULT_CRAWL_BASE_URL
+    return InputChoice(args.inputs, args.limit, args.sample, args.sample_seed, options, base_url)
 
 
 def add_scheduler_options(parser: argparse.ArgumentParser) -> Any:

@@ -207,7 +207,7 @@ def _describe(sources: dict[str, tuple[str, IndexedSource]]) -> dict[str, Any]:
     described = {}
     for origin, (_, source) in sources.items():
         values = asdict(source)
-        del values["origin"]
+        del values["origin"], values["indexed"]
         described[origin] = values
     return described
 

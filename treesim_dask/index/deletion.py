@@ -35,7 +35,7 @@ def delete_pages(store: Store, is_meant: Callable[[dict[str, Any]], bool], page_
 
 
 def delete_copies(store: Store, kept: Collection[str], others: Collection[str]) -> int:
-    """Delete the pages of plain HTML files from some sources where others hold them too, and return how many.
+    """Delete the pages of some sources that others hold too, from the same place of the same file; return how many.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ def delete_copies(store: Store, kept: Collection[str], others: Collection[str]) 
         The sources that keep such a page and those that lose it, by the names of the segments written for them.
     """
     segments = live_segments(store)
-    held = {warc for segment in segments for warc in _files_of(segment, kept)[1]}
+    held = {place for segment in segments for place in _places_of(segment, kept)[1]}
     copies = []
-    for segment in segments:
-        origins, warcs = _files_of(segment, others)
-        copies.append((segment, origins[np.array([warc in held for warc in warcs], bool)]))
+    for segment in segments if held else ():
+        origins, places = _places_of(segment, others)
+        copies.append((segment, origins[np.array([place in held for place in places], bool)]))
     return _bury(store, copies)
 
 
@@ -66,15 +66,17 @@ def _bury(store: Store, meant: Sequence[tuple[Segment, UInt64Array]]) -> int:
     return sum(map(len, deleted.values()))
 
 
-def _files_of(segment: Segment, sources: Collection[str]) -> tuple[UInt64Array, list[str]]:
-    """Return the live pages of some sources in a segment, and the files that they come from."""
+def _places_of(segment: Segment, sources: Collection[str]) -> tuple[UInt64Array, list[tuple[str, int]]]:
+    """Return the live pages of some sources in a segment, and the file and offset that each comes from."""
     numbers = [number for number, name in enumerate(segment.origins) if name in sources]
     if not numbers:
         return np.empty(0, np.uint64), []
     rows = segment.live_rows()
     origins = segment.page_origins(rows)
     ours = np.isin(origins >> np.uint64(32), np.array(numbers, np.uint64))
-    return origins[ours], segment.read_pages(rows[ours], ["warc"]).column("warc").to_pylist()
+    pages = segment.read_pages(rows[ours], ["warc", "offset"])
+    places = zip(pages.column("warc").to_pylist(), pages.column("offset").to_pylist(), strict=True)
+    return origins[ours], list(places)
 
 
 def delete_sources(store: Store, origins: Collection[str]) -> None:

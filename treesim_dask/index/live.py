@@ -8,36 +8,60 @@ again as a fresh segment, and its old pages in the compacted one are not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.manifest import parse_json
-from treesim_dask.index.segment import NOTHING_DELETED, SEGMENTS, Deletions, Segment, SegmentSummary, list_segments
+from treesim_dask.index.segment import (
+    NOTHING_DELETED,
+    SEGMENTS,
+    SUMMARY,
+    Deletions,
+    Segment,
+    SegmentSummary,
+    list_segments,
+)
 from treesim_dask.index.store import Store
 from treesim_dask.index.tables import column_values
 from treesim_dask.index.tombstones import Tombstones, read_tombstones
+from treesim_dask.types import root_of
 
 SOURCES = "sources.json"
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedSource:
-    """A source whose pages are in an index, as its summary described it, wherever its pages are by now."""
+    """A source whose pages are in an index, as its summary described it, wherever its pages are by now.
+
+    ``indexed`` is when the segment they are in was written, in seconds since 1970, where the store is of this machine.
+    """
 
     origin: str
     source_url: str
     source_kind: str
     source_size: int | None
     page_filter: dict[str, Any]
+    source_digest: str | None = None
+    indexed: float | None = None
+
+    @property
+    def root(self) -> str:
+        """What the source is a part of, see `treesim_dask.types.root_of`."""
+        return root_of(self.source_url, self.source_kind)
 
     @classmethod
     def of(cls, summary: SegmentSummary) -> IndexedSource:
         """Return the source of a fresh segment."""
         return cls(
-            summary.segment_id, summary.source_url, summary.source_kind, summary.source_size, summary.page_filter
+            summary.segment_id,
+            summary.source_url,
+            summary.source_kind,
+            summary.source_size,
+            summary.page_filter,
+            summary.source_digest,
         )
 
 
@@ -80,8 +104,8 @@ def live_sources(store: Store) -> dict[str, IndexedSource]:
     sources: dict[str, IndexedSource] = {}
     for segment in sorted(live_segments(store), key=lambda segment: not segment.is_compacted):
         known = read_sources(segment) if segment.is_compacted else [IndexedSource.of(segment.summary)]
-        left = segment.live_origins()
-        sources.update({source.origin: source for source in known if source.origin in left})
+        left, indexed = segment.live_origins(), store.find_time(f"{SEGMENTS}/{segment.segment_id}/{SUMMARY}")
+        sources.update({s.origin: replace(s, indexed=indexed) for s in known if s.origin in left})
     return sources
 
 

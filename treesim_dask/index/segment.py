@@ -36,7 +36,8 @@ class SegmentSummary:
     """What ``segment.json`` says: where a segment comes from, what it holds, and the checksum of each file.
 
     ``skipped`` counts what was left out by reason, ``damage`` gives the first places where the source is broken as
-    (reason, file, offset); ``files`` maps the path of each file to its size and SHA-256. ``compaction`` is there for a
+    (reason, file, offset); ``files`` maps the path of each file to its size and SHA-256. ``source_digest`` is there for
+    a group of HTML files only and tells which they were, see `treesim_dask.types.Source`. ``compaction`` is there for a
     compacted segment only: ``origins`` maps the segments its pages were first written to to the digest of their
     summaries, ``replaces`` names the compacted segments it took the place of, ``parts`` has (shapes, pages) of each
     part and ``n_band_files`` the number of files of its band table.
@@ -56,6 +57,7 @@ class SegmentSummary:
     skipped: dict[str, int]
     damage: list[list[Any]]
     files: dict[str, list[Any]]
+    source_digest: str | None = None
     compaction: dict[str, Any] | None = None
 
     @property
@@ -65,10 +67,8 @@ class SegmentSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain JSON values."""
-        values = asdict(self)
-        if self.compaction is None:
-            del values["compaction"]
-        return values
+        optional = {"source_digest", "compaction"}
+        return {name: value for name, value in asdict(self).items() if value is not None or name not in optional}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str) -> SegmentSummary:

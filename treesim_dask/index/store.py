@@ -100,7 +100,8 @@ class Store:
                 found = self.fs.ls(self.path(name), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted({entry.rstrip("/").rsplit("/", 1)[-1] for entry in found} - {name.rsplit("/", 1)[-1]})
+        itself = self.path(name).rsplit("/", 1)[-1]  # listed by some stores
+        return sorted({entry.rstrip("/").rsplit("/", 1)[-1] for entry in found} - {itself})
 
     def list_folders(self, name: str) -> list[str]:
         """Return the names of the folders below a folder, sorted; of an object store those that hold something.
@@ -118,6 +119,10 @@ class Store:
             found = self.fs.find(base, detail=True)
         sizes = {path[len(base) :].strip("/"): entry["size"] for path, entry in found.items()}
         return {path: size for path, size in sizes.items() if path}  # some stores list the folder itself
+
+    def find_time(self, name: str) -> float | None:
+        """Return when a file of this machine was written, in seconds since 1970; of another store it is not asked."""
+        return Path(self.path(name)).stat().st_mtime if self.is_local else None
 
     def read_bytes(self, name: str) -> bytes:
         """Return a whole file."""
@@ -241,26 +246,38 @@ class Store:
         return False
 
     @contextmanager
+    def announce(self, task: str) -> Iterator[str]:
+        """Leave a mark for as long as this process is at work on the index; yield its name, see `list_at_work`."""
+        if self.is_local:
+            mine = self.make_staging(task).name
+        else:
+            mine = f"{task}.{_writer_name()}.{uuid.uuid4().hex}"
+            self.write_bytes(f"{STAGING}/{mine}", b"")
+        try:
+            yield mine
+        finally:
+            with suppress(FileNotFoundError):
+                self.fs.rm(self.path(f"{STAGING}/{mine}"), recursive=True)
+            self.remove_if_empty(STAGING)
+
+    def list_at_work(self, mine: str) -> list[str]:
+        """Return the marks and staging folders of others than the mark `mine` that are still at work."""
+        return [name for name in self.list_names(STAGING) if name != mine and not self._is_abandoned(name)]
+
+    @contextmanager
     def claim(self, task: str) -> Iterator[None]:
         """Let no other process do the same to the index meanwhile; what a process that is gone claimed is free.
 
         Two that begin in the same moment may both be refused, never both let through: each looks after it has claimed.
         """
-        mine = f"{task}.{_writer_name()}.{uuid.uuid4().hex}"
-        self.write_bytes(f"{STAGING}/{mine}", b"")
-        try:
-            others = [name for name in self.list_names(STAGING) if name.startswith(f"{task}.") and name != mine]
-            for name in others:
-                if not self._is_abandoned(name):
+        with self.announce(task) as mine:
+            for name in self.list_at_work(mine):
+                if name.startswith(f"{task}."):
                     raise StorageError(
                         f"another {task} of {self.url} is running: wait for it to end, or remove {STAGING}/{name} "
                         "there if its machine is gone"
                     )
             yield
-        finally:
-            with suppress(FileNotFoundError):
-                self.fs.rm_file(self.path(f"{STAGING}/{mine}"))
-            self.remove_if_empty(STAGING)
 
     def publish(self, folder: Path, name: str, last: str) -> bool:
         """Move a staged folder into the index, the file `last` after all others; True if it took another's place.
