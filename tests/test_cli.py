@@ -158,13 +158,13 @@ def test_wrong_inputs_of_build(archive, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (["--bands", 7, "--rows", 0], "n_rows"),
+        (["--bands", 7, "--rows", 0], "--rows must be"),
         (["--bands", "x"], "--bands"),
         (["--threshold", 2], "threshold"),
         (["--threshold", 0.7, "--bands", 7], "not both"),
         (["--probability", 0.9], "--threshold"),
         (["--url-regex", "("], "regular expression"),
-        (["--min-bytes", 9, "--max-bytes", 8], "min_bytes"),
+        (["--min-bytes", 9, "--max-bytes", 8], "--min-bytes"),
         (["--workers", 0], "workers"),
         (["--workers", 1, "--scheduler", "tcp://x:1"], "only one"),
         (["--storage-option", "novalue"], "KEY=VALUE"),
@@ -193,7 +193,7 @@ def test_an_index_path_that_is_a_file(archive, tmp_path, capsys):
 def test_an_index_with_other_parameters_is_left_alone(archive, demo_index, tmp_path, capsys, tree_digest):
     shutil.copytree(demo_index, tmp_path / "index")
     result = run(capsys, "build", archive, "--index", tmp_path / "index", "--bands", 3)
-    assert_refused(result, "n_bands 25 and 3")
+    assert_refused(result, "--bands 25 and 3")
     assert tree_digest(tmp_path / "index") == tree_digest(demo_index)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from treesim_dask.clients import open_client
-from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.config import IndexConfig, PageFilter, check_count
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments, build_segments_here
 from treesim_dask.dom.shapes import shape_pages
@@ -117,8 +118,8 @@ class BuildReport:
 
 
 def build(
-    inputs: Sequence[str] | str,
-    index: str,
+    inputs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+    index: str | os.PathLike[str],
     *,
     config: IndexConfig | Mapping[str, Any] | None = None,
     page_filter: PageFilter | None = None,
@@ -200,7 +201,7 @@ def build(
     existing = _existing_parameters(store)
     config = _wanted_parameters(store, existing, config)
     sources = resolve_inputs(
-        [inputs] if isinstance(inputs, str) else inputs,
+        inputs,
         limit=limit,
         sample=sample,
         seed=sample_seed,
@@ -263,10 +264,9 @@ def _check_place(
     where: Mapping[str, Any], client: Client | None, shard: tuple[int, int] | None, max_connections: int | None
 ) -> None:
     """Refuse what cannot be meant before anything is read or started."""
-    if max_connections is not None and max_connections < 1:
-        raise ConfigError(f"max_connections must be at least 1, got {max_connections}")
-    if where["workers"] is not None and where["workers"] < 1:
-        raise ConfigError(f"workers must be at least 1, got {where['workers']}")
+    for name, value in (("max_connections", max_connections), ("workers", where["workers"])):
+        if value is not None:
+            check_count(name, value)
     given = [name for name, value in where.items() if value] + (["client"] if client is not None else [])
     if shard is not None and given:
         raise ConfigError(f"a shard runs in this process: it goes without {', '.join(given)}")

@@ -14,6 +14,7 @@ from pathlib import Path
 import dask
 from distributed import Client, LocalCluster, Security
 
+from treesim_dask.config import check_count
 from treesim_dask.errors import ConfigError
 
 DASHBOARD_PORT = 8787
@@ -75,8 +76,7 @@ def open_client(
 
 @contextmanager
 def _open_local(n_workers: int, tls: bool) -> Iterator[Client]:
-    if n_workers < 1:
-        raise ConfigError(f"workers must be at least 1, got {n_workers}")
+    check_count("workers", n_workers)
     with _start_cluster(n_workers, tls) as cluster, Client(cluster) as client:
         yield client
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from treesim_dask.types import Source
 
 
 def resolve_inputs(
-    inputs: Sequence[str],
+    inputs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
     *,
     limit: int | None = None,
     sample: int | None = None,
@@ -24,8 +25,9 @@ def resolve_inputs(
     crawl_base_url: str = DEFAULT_CRAWL_BASE_URL,
 ) -> list[Source]:
     """Resolve inputs to sources, sorted by url; see `find_sources`. An extract gives a source a WARC file it names."""
-    extracts = [name for name in inputs if _is_extract(name)]
-    others = [name for name in inputs if not _is_extract(name)]
+    names = [os.fspath(name) for name in ([inputs] if isinstance(inputs, (str, os.PathLike)) else inputs)]
+    extracts = [name for name in names if _is_extract(name)]
+    others = [name for name in names if not _is_extract(name)]
     options: dict[str, Any] = {"storage_options": storage_options, "crawl_base_url": crawl_base_url}
     if not extracts:
         return find_sources(others, limit=limit, sample=sample, seed=seed, **options)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from treesim_dask.clients import usable_cores
-from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.config import IndexConfig, PageFilter, check_count
 from treesim_dask.crawl.excerpts import read_excerpt
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.crawl.streams import is_local
@@ -198,12 +198,12 @@ def make_plan(
         Look at so many input files, and at so many bytes of each.
     """
     for name, value in (("sample_files", sample_files), ("sample_bytes", sample_bytes), ("workers", workers)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be at least 1, got {value}")
+        if value is not None:
+            check_count(name, value)
     config, page_filter = config or IndexConfig(), page_filter or PageFilter()
     options = dict(storage_options or {})
     found = resolve_inputs(
-        [inputs] if isinstance(inputs, str) else inputs,
+        inputs,
         limit=limit,
         sample=sample,
         seed=sample_seed,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
-from treesim_dask.cli.display import format_bytes, format_seconds
+from treesim_dask.cli.display import format_bytes, format_seconds, tell
 from treesim_dask.cli.options import add_command, add_index_argument, add_quiet, add_scheduler_options, read_options
 
 _EXAMPLES = ("my.index", "my.index --workers 4", "s3://bucket/my.index --scheduler tcp://host:8786")
@@ -37,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         scheduler=args.scheduler,
         scheduler_file=args.scheduler_file,
         index_options=read_options(args.index_option),
-        on_step=lambda step: None if args.quiet else print(step, file=sys.stderr),
+        on_step=lambda step: None if args.quiet else tell(step),
     )
     if args.json:
         print(json.dumps(report.to_dict(), indent=1))

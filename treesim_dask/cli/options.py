@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from treesim_dask.errors import ConfigError
 
 PROGRAM = "python -m treesim_dask"
+# the options of parameters that are not simply spelled with dashes
+_OPTIONS = {
+    "k": "-k",
+    "n_bands": "--bands",
+    "n_rows": "--rows",
+    "n_hashes": "--hashes",
+    "n_queries": "--queries",
+    "n_pages": "--pages",
+    "n_files": "--files",
+    "spliced_tags": "--splice",
+    "url_pattern": "--url-regex",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,6 +38,21 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return known, unknown
+
+
+def name_options(error: Exception) -> str:
+    """Return what is wrong, with the parameters under the names that the command line has for them.
+
+    Examples
+    --------
+    >>> name_options(ConfigError("n_rows must be at least 1, got 0", "n_rows"))
+    '--rows must be at least 1, got 0'
+    """
+    message = str(error)
+    for name in getattr(error, "parameters", ()):
+        option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
+        message = re.sub(rf"(?<![\w-]){name}\b", option, message, count=1)
+    return message
 
 
 def add_command(

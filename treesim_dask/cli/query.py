@@ -18,6 +18,7 @@ from treesim_dask.cli.options import (
     add_storage_option,
     read_options,
 )
+from treesim_dask.config import check_count
 from treesim_dask.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.pages and not args.batch:
         raise ConfigError("name a page to search for, or many with --batch")
+    check_count("--memory", args.memory, least=0)
     index = open_index(args.index, read_options(args.index_option), memory=args.memory * 2**20)
     with ExitStack() as stack:
         client = None

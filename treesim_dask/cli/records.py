@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treesim_dask.cli.display import printable, tell
 from treesim_dask.cli.options import add_command, add_storage_option, read_options
 from treesim_dask.errors import ConfigError, PageError
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv is not None or args.json or regions:
         print_regions(args, regions)
     if not regions:
-        print(f"no repeated records found in {page.name}", file=sys.stderr)
+        tell(f"no repeated records found in {page.name}")
     return 0 if regions else 1
 
 
@@ -99,7 +99,7 @@ def print_regions(args: argparse.Namespace, regions: list[RecordRegion]) -> None
     if args.json:
         print(regions_to_json(regions))
     elif args.csv is None:
-        print(format_regions(regions))
+        print("\n".join(map(printable, format_regions(regions).split("\n"))))
     elif regions:
         print(region_to_csv(regions, args.csv))
 
@@ -112,4 +112,4 @@ def write_outline(path: str, html: str, regions: list[RecordRegion]) -> None:
         Path(path).write_text(outline_records(html, regions), encoding="utf-8", errors="replace")
     except OSError as error:
         raise PageError(f"cannot write {path}: {error.strerror}") from None
-    print(f"{len(regions):,} regions outlined in {path}", file=sys.stderr)
+    tell(f"{len(regions):,} regions outlined in {path}")

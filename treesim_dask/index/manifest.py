@@ -63,11 +63,7 @@ def read_manifest(store: Store) -> IndexConfig:
 
 def check_parameters(store: Store, existing: IndexConfig, wanted: IndexConfig) -> None:
     """Refuse to add to an index that was built with other parameters."""
-    if existing != wanted:
-        raise ConfigError(
-            f"the index at {store.url} was built with other parameters: {existing.differences(wanted)}; "
-            "use the same ones or another --index"
-        )
+    existing.refuse_other(wanted, f"the index at {store.url} was built", "use the same ones or another --index")
 
 
 def to_json(content: dict[str, Any]) -> bytes:

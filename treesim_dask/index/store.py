@@ -52,8 +52,8 @@ class Store:
     (b'{}', False)
     """
 
-    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        self.url = _absolute(str(url))
+    def __init__(self, url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
+        self.url = _absolute(os.fspath(url))
         self.storage_options = dict(storage_options or {})
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, **self.filesystem_options)
@@ -341,9 +341,12 @@ def _join_near(ranges: Sequence[tuple[str, int, int]]) -> tuple[list[tuple[str, 
 
 
 def _absolute(url: str) -> str:
-    """Make a local path absolute: workers have another current folder."""
+    """Make a local path absolute: workers have another current folder. Refuse what names no folder."""
+    scheme, separator, place = url.partition("://")
+    if not (place if separator else scheme).strip().strip("/") and url != "/":
+        raise StorageError(f"an index location names no folder, got {url!r}: give a folder or a URL with a path")
     url = url.rstrip("/") or "/"
-    return url if "://" in url else str(Path(url).absolute())
+    return url if separator else str(Path(url).expanduser().absolute())
 
 
 def _host_name() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.dom.shapes import shape_pages
-from treesim_dask.errors import ConfigError, PageError
+from treesim_dask.errors import PageError
 from treesim_dask.index.live import live_segments
 from treesim_dask.index.manifest import MANIFEST, read_manifest
 from treesim_dask.index.store import Store
@@ -69,12 +69,8 @@ def _find_index(batch: str, storage_options: Mapping[str, Any] | None) -> Store 
 def _queries_from_index(
     store: Store, config: IndexConfig, storage_options: Mapping[str, Any] | None
 ) -> Iterator[QueryPage]:
-    other = read_manifest(store)
-    if other != config:
-        raise ConfigError(
-            f"the pages of {store.url} were indexed with other parameters: {other.differences(config)}; "
-            "build it with the same ones"
-        )
+    what = f"the pages of {store.url} were indexed"
+    read_manifest(store).refuse_other(config, what, "build it with the same ones")
     for segment in live_segments(store):
         rows = segment.live_rows()
         for first in range(0, len(rows), _ROWS_AT_ONCE):
