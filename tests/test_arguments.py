@@ -9,6 +9,7 @@ from indexes import all_pages, random_sources, write_index
 
 import treesim_dask
 from treesim_dask import Conditions, IndexConfig, PageFilter, check, merge, open_index
+from treesim_dask.cli.options import read_options
 from treesim_dask.errors import ConfigError, StorageError
 from treesim_dask.index.store import Store
 from treesim_dask.query.options import SearchOptions
@@ -169,3 +170,35 @@ def test_nothing_a_crawl_holds_reaches_the_terminal_as_a_command(tmp_path, capsy
     _, out, _ = run(capsys, "check", index)
     assert r"/a\x1b[2J:" in out
     assert "\x1b" not in out
+
+
+NOBODY = "http://127.0.0.1:1"
+KEYS = ("key=a", "secret=b", f"endpoint_url={NOBODY}", 'config_kwargs={"retries":{"max_attempts":1}}')
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "words"),
+    [
+        ("s3://bucket/my.index", KEYS, "no answer from s3://bucket/my.index"),
+        ("s3://bucket/my.index", KEYS[2:], "no credentials for s3://bucket/my.index"),
+        (f"{NOBODY}/my.index", (), f"no answer from {NOBODY}/my.index"),
+    ],
+)
+def test_a_store_that_does_not_answer(place, options, words, url, capsys, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given = [part for option in options for part in ("--index-option", option)]
+    assert_refused(run(capsys, "info", place, *given), words)
+    store = Store(place, read_options(options))
+    uses = [
+        lambda: store.read_bytes("a"),
+        lambda: store.read_ranges([("a", 0, 1)]),
+        lambda: store.read_tail("a", 1),
+    ]
+    if place.startswith("s3://"):  # of the web fsspec says that there is no such file, and writes nothing
+        uses += [lambda: store.open_binary("a").read(), lambda: store.write_bytes("a", b"x")]
+    for use in uses:
+        with pytest.raises(StorageError, match=r"no answer|no credentials"):
+            use()

@@ -54,6 +54,11 @@ def test_the_demo_ends_in_a_ranked_answer(tmp_path, capsys, monkeypatch):
     assert rows[0][1] == "1.0000"
     assert rows[0][3] == rows[1][3]  # the templates of the first two
     assert run(capsys, "demo", "--pages", 300, "--files", 2, "--workers", 1)[0] == 0  # and again
+    assert run(capsys, "compact", "demo-crawl/index", "--quiet")[0] == 0
+    code, compacted, _ = run(capsys, "demo", "--pages", 300, "--files", 2, "--workers", 1)
+    assert code == 0
+    urls = [[line.split()[-1] for line in text.split("rank ")[1].splitlines()[1:] if line] for text in (out, compacted)]
+    assert urls[0] == urls[1]
 
 
 def test_query_formats(demo_index, page_id, tmp_path, capsys):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.config import IndexConfig, check_strings
-from treesim_dask.errors import ConfigError
+from treesim_dask.errors import ConfigError, TreesimError
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
 from treesim_dask.index.live import count_live, live_segments
 from treesim_dask.index.manifest import read_manifest
@@ -209,6 +209,7 @@ class Index:
         batch: str | os.PathLike[str],
         k: int = 10,
         storage_options: Mapping[str, Any] | None = None,
+        on_failure: Callable[[str, TreesimError], None] | None = None,
         **options: Any,
     ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
         """Yield all pages of a folder, a WARC file, another index or a list of pages, each with its answer.
@@ -221,11 +222,13 @@ class Index:
             As for `search`.
         storage_options
             For reading archives, or another index.
+        on_failure
+            Called with each line of a list whose pages cannot be read, and why; without it the first ends all.
         """
         from treesim_dask.query.batch import read_queries
 
         load = partial(self._load, storage_options=storage_options)
-        queries = read_queries(os.fspath(batch), load, self.config, storage_options)
+        queries = read_queries(os.fspath(batch), load, self.config, storage_options, on_failure)
         return self.search_many(queries, k, storage_options=storage_options, **options)
 
     def _load(self, page: PageLike, storage_options: Mapping[str, Any] | None) -> QueryPage:

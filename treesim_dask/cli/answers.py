@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from treesim_dask.cli.display import format_table, printable, tell
 
 if TYPE_CHECKING:
+    from treesim_dask.errors import TreesimError
     from treesim_dask.query.matches import SegmentAnswer
     from treesim_dask.query.page import QueryPage
 
@@ -58,6 +59,13 @@ def print_json_lines(answers: Answers) -> int:
         n_answers += 1
         print(json.dumps(describe(query, answer), ensure_ascii=False))
     return n_answers
+
+
+def print_failure(name: str, error: TreesimError, args: argparse.Namespace) -> None:
+    """Say which line of a list has no answer, and why; among JSON lines on a line of its own too."""
+    tell(f"not asked: {name}: {error}")
+    if not (args.csv or args.parquet):
+        print(json.dumps({"query": name, "error": str(error)}, ensure_ascii=False))
 
 
 def print_csv(answers: Answers) -> int:

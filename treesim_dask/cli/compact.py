@@ -18,7 +18,7 @@ def add_parser(commands: Any) -> None:
     parser = add_command(commands, "compact", run, summary, _EXAMPLES)
     add_index_argument(parser)
     help_text = "pages of the segments that become one, together (default 8,388,608)"
-    parser.add_argument("--max-pages", type=int, default=2**23, metavar="N", help=help_text)
+    parser.add_argument("--max-pages", type=int, metavar="N", help=help_text)
     group = add_scheduler_options(parser)
     group.add_argument("--workers", type=int, metavar="N", help="local processes (default: one a core if it is large)")
     add_quiet(parser)
@@ -28,10 +28,11 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compact, and say what came of it."""
     from treesim_dask.compactor import compact
+    from treesim_dask.index.compaction import DEFAULT_MAX_PAGES
 
     report = compact(
         args.index,
-        max_pages=args.max_pages,
+        max_pages=DEFAULT_MAX_PAGES if args.max_pages is None else args.max_pages,
         workers=args.workers,
         scheduler=args.scheduler,
         scheduler_file=args.scheduler_file,

@@ -29,7 +29,9 @@ def run(args: argparse.Namespace) -> int:
     """Make the crawl, build its index, query one page and show the templates of its matches."""
     from treesim_dask.api import open_index
     from treesim_dask.builder import build
+    from treesim_dask.crawl.listing import normalise
     from treesim_dask.demo.crawl import write_demo_crawl
+    from treesim_dask.index.segment import segment_id_of
     from treesim_dask.query.evaluate import read_labels
 
     archives = write_demo_crawl(args.folder, n_pages=args.pages, n_files=args.files, seed=args.seed)
@@ -51,9 +53,7 @@ def run(args: argparse.Namespace) -> int:
         progress.close()
     print_report(report, index_url)
     index = open_index(index_url)
-    first = min(index.segments, key=lambda segment: segment.summary.source_url)
-    [name] = first.page_ids(first.page_origins(first.live_rows()[:1]))
-    page = f"id:{name}"
+    page = f"id:{segment_id_of(normalise(archives[0]))}-0"  # compacted or not: a page keeps its id
     answer = index.search(page, 10)
     templates = read_labels(str(folder / "labels.csv"))
     rows = [(str(m.rank), f"{m.score:.4f}", f"{m.jaccard:.3f}", templates[m.url], m.url) for m in answer.matches]

@@ -74,16 +74,17 @@ def add_command(
 def add_index_argument(parser: argparse.ArgumentParser) -> None:
     """Add the index as the argument of a command that looks at one."""
     parser.add_argument("index", metavar="INDEX", help="a folder or any fsspec URL")
-    _add_index_option(parser)
+    add_index_option(parser)
 
 
 def add_index_options(parser: argparse.ArgumentParser) -> None:
     """Add the index as the option of a command whose arguments are something else."""
     parser.add_argument("--index", required=True, metavar="DIR", help="the index: a folder or any fsspec URL")
-    _add_index_option(parser)
+    add_index_option(parser)
 
 
-def _add_index_option(parser: argparse.ArgumentParser) -> None:
+def add_index_option(parser: argparse.ArgumentParser) -> None:
+    """Add the file system options of the index."""
     help_text = "option of the index's file system, such as endpoint_url=...; may be repeated"
     parser.add_argument("--index-option", action="append", default=[], metavar="KEY=VALUE", help=help_text)
 

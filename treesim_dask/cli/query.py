@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.answers import Answers, print_answers
+from treesim_dask.cli.answers import Answers, print_answers, print_failure
 from treesim_dask.cli.display import Progress
 from treesim_dask.cli.options import (
     add_command,
@@ -19,7 +19,7 @@ from treesim_dask.cli.options import (
     read_options,
 )
 from treesim_dask.config import check_count
-from treesim_dask.errors import ConfigError
+from treesim_dask.errors import ConfigError, TreesimError
 
 if TYPE_CHECKING:
     from treesim_dask.api import Index
@@ -106,8 +106,16 @@ def run(args: argparse.Namespace) -> int:
             print_answers(answers, args)
             return 0
         progress = stack.enter_context(Progress(args.quiet or sys.stdout.isatty()))
-        print_answers(_count(_answer_batches(index, args, options), progress), args)
-    return 0
+        n_failed = 0
+
+        def note_failure(name: str, error: TreesimError) -> None:
+            nonlocal n_failed
+            n_failed += 1
+            print_failure(name, error, args)
+
+        batches = _answer_batches(index, args, {**options, "on_failure": note_failure})
+        print_answers(_count(batches, progress), args)
+    return 1 if n_failed else 0
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -135,7 +143,8 @@ def search_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _answer_batches(index: Index, args: argparse.Namespace, options: dict[str, Any]) -> Answers:
     if args.pages:
-        yield from index.search_many(args.pages, **options)
+        singly = {name: value for name, value in options.items() if name != "on_failure"}
+        yield from index.search_many(args.pages, **singly)
     for batch in args.batch:
         yield from index.search_batch(batch, **options)
 

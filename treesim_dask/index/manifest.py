@@ -36,8 +36,6 @@ def read_manifest(store: Store) -> IndexConfig:
     except FileNotFoundError:
         hint = "build one with: python -m treesim_dask build INPUT --index " + store.url
         raise IndexFormatError(f"there is no index at {store.url} ({MANIFEST} is missing); {hint}") from None
-    except PermissionError:
-        raise IndexFormatError(f"the index at {store.url} cannot be read: permission denied") from None
     content = parse_json(raw, f"{store.url}/{MANIFEST}")
     parameters = content.get("parameters")
     if content.get("format") != _FORMAT or not isinstance(parameters, dict):
