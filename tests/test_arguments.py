@@ -10,8 +10,10 @@ from indexes import all_pages, random_sources, write_index
 import treesim_dask
 from treesim_dask import Conditions, IndexConfig, PageFilter, check, merge, open_index
 from treesim_dask.cli.options import read_options
+from treesim_dask.config import METRIC_NAMES
 from treesim_dask.errors import ConfigError, StorageError
 from treesim_dask.index.store import Store
+from treesim_dask.query.metrics import DEFAULT_METRIC, METRICS
 from treesim_dask.query.options import SearchOptions
 
 PAGES = all_pages(random_sources(seed=5))
@@ -95,6 +97,10 @@ def test_values_of_another_kind_are_refused(wrong):
 def test_options_that_a_search_does_not_have(url, name):
     with pytest.raises(ConfigError, match=f"no option '{name}'; there are"):
         open_index(url).search("page.html", **{name: 1})
+
+
+def test_the_names_of_the_metrics_are_those_of_the_registry():
+    assert (tuple(METRICS), METRIC_NAMES[0]) == (METRIC_NAMES, DEFAULT_METRIC)
 
 
 def test_errors_travel_between_processes():

@@ -22,9 +22,11 @@ DEFAULT_SPLICED_TAGS = (
     "var", "wbr",
 )  # fmt: skip
 
-# The registries of families and features load NumPy and Numba; these are their names for those who only list them.
+# The registries of families, features and metrics load NumPy and Numba; these are their names for those who only
+# list them.
 FAMILY_NAMES = ("minhash", "weighted-minhash", "hyperplanes", "bits", "projections")
 FEATURE_NAMES = ("branches", "shingles", "paths", "pqgrams", "styles")
+METRIC_NAMES = ("log-cosine", "cosine", "jaccard", "dice", "weighted-jaccard", "bdist")
 WEIGHTINGS = ("log", "count", "presence")
 _RANGES = {
     "n_bands": (1, 1024),

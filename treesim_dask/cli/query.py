@@ -18,7 +18,7 @@ from treesim_dask.cli.options import (
     add_storage_option,
     read_options,
 )
-from treesim_dask.config import check_count
+from treesim_dask.config import METRIC_NAMES, check_count
 from treesim_dask.errors import ConfigError, TreesimError
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _EXAMPLES = (
     "- --index my.index < page.html",
     "--batch other.index --parquet matches.parquet --index my.index",
 )
-_METRICS = ("log-cosine", "cosine", "jaccard", "dice", "weighted-jaccard", "bdist")
 
 
 def add_parser(commands: Any) -> None:
@@ -49,7 +48,7 @@ def add_parser(commands: Any) -> None:
     add_index_options(parser)
     add_storage_option(parser)
     parser.add_argument("-k", type=int, default=10, metavar="K", help="how many matches (default 10)")
-    parser.add_argument("--metric", default=_METRICS[0], metavar="NAME", help=f"one of {', '.join(_METRICS)}")
+    parser.add_argument("--metric", default=METRIC_NAMES[0], metavar="NAME", help=f"one of {', '.join(METRIC_NAMES)}")
     help_text = "MiB of the index kept in memory (default 512); working on a batch takes at most 256 MiB more"
     parser.add_argument("--memory", type=int, default=512, metavar="MIB", help=help_text)
     _add_conditions(parser)
@@ -58,7 +57,7 @@ def add_parser(commands: Any) -> None:
     add_quiet(parser)
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--json", action="store_true", help="matches as JSON; with --batch always, an object a line")
-    formats.add_argument("--csv", action="store_true", help="matches as CSV")
+    formats.add_argument("--csv", action="store_true", help="matches as CSV, text as it is: addresses may begin with =")
     formats.add_argument("--parquet", metavar="FILE", help="matches into a Parquet file")
 
 
