@@ -1,3 +1,5 @@
+import gzip
+import json
 import subprocess
 import sys
 from urllib.parse import urlsplit
@@ -21,8 +23,9 @@ from indexes import (
 from strategies import shape_batch
 
 from treesim_dask.api import open_index
+from treesim_dask.cli import main
 from treesim_dask.config import IndexConfig
-from treesim_dask.errors import ConfigError, PageError
+from treesim_dask.errors import ConfigError, PageError, TreesimError
 from treesim_dask.index.arrays import ArrayWriter
 from treesim_dask.index.cache import PIECE_BYTES, Cache
 from treesim_dask.index.chunks import ChunkedArray
@@ -293,3 +296,27 @@ def test_a_list_of_pages(index, tmp_path):
     names.write_text("\n")
     with pytest.raises(PageError, match="is empty"):
         list(index.search_batch(str(names)))
+
+
+def test_a_list_is_read_as_that_of_a_build_and_goes_on_behind_what_cannot_be_read(index, tmp_path, capsys, monkeypatch):
+    html = "<html><body>" + "<div><p>text</p></div>" * 20 + "</body></html>"
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.html").write_text(html)
+    page_id = f"id:{PAGES[5]['page_id']}"
+    lines = ["# pages", "b.html", page_id, "http://127.0.0.1:1/", "gone.html", "", "a.html", "warc:gone.warc#0"]
+    names = tmp_path / "pages.txt.gz"
+    names.write_bytes(gzip.compress("\n".join(lines).encode()))
+    monkeypatch.chdir("/")
+    failed = []
+    answers = list(index.search_batch(names, 3, on_failure=lambda name, error: failed.append(name)))
+    b, a = str(tmp_path / "b.html"), str(tmp_path / "a.html")
+    assert [query.place[0] if query.place else query.name for query, _ in answers] == [b, page_id, a]
+    assert failed == ["http://127.0.0.1:1/", str(tmp_path / "gone.html"), f"warc:{tmp_path / 'gone.warc'}#0"]
+    with pytest.raises(TreesimError, match=r"127\.0\.0\.1"):
+        list(index.search_batch(names))
+    assert main(["query", "--batch", str(names), "--index", index.url, "--quiet"]) == 1
+    out, err = capsys.readouterr()
+    written = [json.loads(line) for line in out.splitlines()]
+    assert [line["query"] for line in written if "error" in line] == failed
+    assert len(written) == 6
+    assert err.count("not asked: ") == 3

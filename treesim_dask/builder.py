@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -31,8 +32,8 @@ _TASK = "build"  # names the mark of a build at work
 
 
 def build(
-    inputs: Sequence[str] | str,
-    index: str,
+    inputs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+    index: str | os.PathLike[str],
     *,
     config: IndexConfig | Mapping[str, Any] | None = None,
     page_filter: PageFilter | None = None,
@@ -107,7 +108,7 @@ def build(
 
 def build_index(
     choice: InputChoice,
-    index: str,
+    index: str | os.PathLike[str],
     place: Place,
     *,
     config: IndexConfig | Mapping[str, Any] | None = None,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from treesim_dask.config import check_count
 from treesim_dask.crawl.extracts import Place, is_cdxj, locate_places, make_extract_sources, read_cdxj
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL, find_files, make_sources, stable_hash
 from treesim_dask.crawl.listing import FoundFile, normalise
-from treesim_dask.errors import ConfigError, SourceError
+from treesim_dask.errors import SourceError
 from treesim_dask.index.tables import read_places
 from treesim_dask.types import Source
 
@@ -45,7 +47,7 @@ class InputChoice:
     '/a.warc'
     """
 
-    names: Sequence[str]
+    names: Sequence[str | os.PathLike[str]] | str | os.PathLike[str]
     limit: int | None = None
     sample: int | None = None
     sample_seed: int = 0
@@ -54,9 +56,14 @@ class InputChoice:
 
     def __post_init__(self) -> None:
         for name, value in (("limit", self.limit), ("sample", self.sample)):
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}")
-        object.__setattr__(self, "names", (self.names,) if isinstance(self.names, str) else tuple(self.names))
+            if value is not None:
+                check_count(name, value)
+
+    @property
+    def paths(self) -> list[str]:
+        """What is named, as strings."""
+        names = [self.names] if isinstance(self.names, (str, os.PathLike)) else self.names
+        return [os.fspath(name) for name in names]
 
     @property
     def is_whole(self) -> bool:
@@ -68,13 +75,13 @@ class InputChoice:
 
         Of several extracts the places in one WARC file are one source; a WARC file that is named itself needs none.
         """
-        extracts = [name for name in self.names if _is_extract(name)]
-        others = [name for name in self.names if name not in extracts]
+        extracts = [path for path in self.paths if _is_extract(path)]
+        others = [path for path in self.paths if not _is_extract(path)]
         files: list[FoundFile] = []
         if others or not extracts:
             files = find_files(others, self.storage_options, self.crawl_base_url)
         whole = {file.url for file in files}
-        places = [place for name in extracts for place in self._read_extract(name) if place[0] not in whole]
+        places = [place for path in extracts for place in self._read_extract(path) if place[0] not in whole]
         chosen = self._choose([*files, *make_extract_sources(places)])
         found = make_sources([file for file in chosen if isinstance(file, FoundFile)])
         found += [source for source in chosen if isinstance(source, Source)]

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import dask
 from distributed import Client, LocalCluster, Security
 
+from treesim_dask.config import check_count
 from treesim_dask.errors import ConfigError
 
 _T = TypeVar("_T")
@@ -70,8 +71,8 @@ class Place:
 
     def __post_init__(self) -> None:
         for name in ("workers", "jobs", "max_connections"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}")
+            if (value := getattr(self, name)) is not None:
+                check_count(name, value)
         self._refuse_company_of_shard()
         ways = ("workers", "scheduler", "scheduler_file", "cluster", "client")
         if sum(getattr(self, name) is not None for name in ways) > 1:

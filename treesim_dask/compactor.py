@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from treesim_dask.config import check_count
 from treesim_dask.dataflow import compact_segments
-from treesim_dask.errors import ConfigError
 from treesim_dask.index.compaction import (
     DEFAULT_MAX_PAGES,
     SHAPES_PER_PART,
@@ -81,8 +81,8 @@ def compact(
     on_step
         Called with what is about to be done.
     """
-    if max_pages < 1 or shapes_per_part < 1:
-        raise ConfigError(f"max_pages and shapes_per_part must be at least 1, got {max_pages} and {shapes_per_part}")
+    check_count("max_pages", max_pages)
+    check_count("shapes_per_part", shapes_per_part)
     started = time.monotonic()
     store = Store(index, index_options)
     config = read_manifest(store)

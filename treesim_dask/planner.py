@@ -21,7 +21,7 @@ from typing import Any
 
 from treesim_dask.choice import InputChoice
 from treesim_dask.clients import usable_cores
-from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.config import IndexConfig, PageFilter, check_count
 from treesim_dask.crawl.excerpts import read_excerpt
 from treesim_dask.crawl.streams import is_local
 from treesim_dask.dataflow import BuildJob, index_source
@@ -192,8 +192,8 @@ def make_plan(
         Look at so many input files, and at so many bytes of each.
     """
     for name, value in (("sample_files", sample_files), ("sample_bytes", sample_bytes), ("workers", workers)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be at least 1, got {value}")
+        if value is not None:
+            check_count(name, value)
     config, page_filter = config or IndexConfig(), page_filter or PageFilter()
     choice = choice if isinstance(choice, InputChoice) else InputChoice(choice)
     found = choice.find_sources()

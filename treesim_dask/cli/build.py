@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.display import Progress, format_bytes, format_seconds
+from treesim_dask.cli.display import Progress, format_bytes, format_seconds, tell
 from treesim_dask.cli.options import (
     PROGRAM,
     add_cluster_options,
@@ -142,7 +141,7 @@ def read_shard(text: str) -> tuple[int, int]:
 def show_dashboard(client: Client, quiet: bool) -> None:
     """Say where to watch the work."""
     if client.dashboard_link and not quiet:
-        print(f"dashboard: {client.dashboard_link}", file=sys.stderr)
+        tell(f"dashboard: {client.dashboard_link}")
 
 
 def progress_line(report: BuildReport) -> str:
@@ -158,15 +157,15 @@ def progress_line(report: BuildReport) -> str:
 def print_complaints(report: BuildReport) -> None:
     """Name what was not indexed, and what is damaged, on standard error."""
     for failure in report.failures[:_MOST_NAMED]:
-        print(f"not indexed: {failure.source_url}: {failure.reason}", file=sys.stderr)
+        tell(f"not indexed: {failure.source_url}: {failure.reason}")
     for url in report.empty[:_MOST_NAMED]:
-        print(f"no page in: {url}", file=sys.stderr)
+        tell(f"no page in: {url}")
     for reason, warc, offset in report.damage[:_MOST_NAMED]:
-        print(f"damaged: {warc} at offset {offset}: {reason}", file=sys.stderr)
+        tell(f"damaged: {warc} at offset {offset}: {reason}")
     named = {"not indexed": len(report.failures), "no page in": len(report.empty), "damaged": len(report.damage)}
     for name, n in named.items():
         if n > _MOST_NAMED:
-            print(f"{name}: {n - _MOST_NAMED:,} more", file=sys.stderr)
+            tell(f"{name}: {n - _MOST_NAMED:,} more")
 
 
 def print_report(report: BuildReport, index: str) -> None:

@@ -167,21 +167,20 @@ def _read_crawl(crawl_id: str, storage_options: Mapping[str, Any] | None, base_u
 
 def _read_list(url: str, storage_options: Mapping[str, Any] | None, base_url: str) -> list[FoundFile]:
     """Return the files that a list names, one a line; empty lines and lines beginning with # do not count."""
-    text = read_list(url, _MAX_LIST_BYTES, _quick(storage_options))
-    lines = [line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+    lines = read_lines(url, storage_options)
     if not lines:
         raise SourceError(f"the list {url} names no file: write one path or URL a line")
     return [_listed_file(line, url, base_url) for line in lines]
 
 
+def read_lines(url: str, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+    """Return the lines of a list that count."""
+    text = read_list(url, _MAX_LIST_BYTES, _quick(storage_options))
+    return [line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+
+
 def _listed_file(line: str, list_url: str, base_url: str) -> FoundFile:
-    if line.startswith("crawl-data/"):
-        url = normalise(base_url + line)
-    elif not is_local(line) or line.startswith(("/", "~")):
-        url = normalise(line)
-    else:
-        url = str(Path(list_url).parent / line) if is_local(list_url) else urljoin(list_url, line)
-        url = normalise(url)
+    url = listed_url(line, list_url, base_url)
     kind = kind_by_name(url)
     if kind not in ("archive", "html"):
         raise SourceError(f"the list {list_url} names {line[:200]!r}, which is neither .warc nor .arc nor .html")
@@ -191,6 +190,21 @@ def _listed_file(line: str, list_url: str, base_url: str) -> FoundFile:
         raise SourceError(f"the list {list_url} names {line!r}, which cannot be read: {error.strerror}") from error
     size, modified = (state.st_size, state.st_mtime) if state else (None, None)
     return FoundFile(url, kind, size, list_url, modified)
+
+
+def listed_url(line: str, list_url: str, base_url: str = DEFAULT_CRAWL_BASE_URL) -> str:
+    """Return what a line of a list names: as Common Crawl writes it below its address, else beside the list.
+
+    Examples
+    --------
+    >>> listed_url("b.warc", "/data/list.txt"), listed_url("crawl-data/a.warc.gz", "/data/list.txt")
+    ('/data/b.warc', 'https://data.commoncrawl.org/crawl-data/a.warc.gz')
+    """
+    if line.startswith("crawl-data/"):
+        return normalise(base_url + line)
+    if not is_local(line) or line.startswith(("/", "~")):
+        return normalise(line)
+    return normalise(str(Path(list_url).parent / line) if is_local(list_url) else urljoin(list_url, line))
 
 
 def _drop_doubles(files: Iterable[FoundFile]) -> list[FoundFile]:

@@ -21,12 +21,8 @@ def merge_indexes(target: Store, others: list[Store]) -> Iterator[Segment]:
     config = read_manifest(target if target.exists(MANIFEST) else others[0])
     known: dict[str, tuple[str, str]] = {}
     for store in ([target] if target.exists(MANIFEST) else []) + others:
-        found = read_manifest(store)
-        if found != config:
-            raise ConfigError(
-                f"the index at {store.url} was built with other parameters: {found.differences(config)}; "
-                "only indexes with equal parameters can be merged"
-            )
+        advice = "only indexes with equal parameters can be merged"
+        read_manifest(store).refuse_other(config, f"the index at {store.url} was built", advice)
         _refuse_other_states(store, known)
     if not target.exists(MANIFEST):
         write_manifest(target, config)

@@ -30,6 +30,7 @@ STAGING = "staging"
 _WRITER = re.compile(r"\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{32}")
 _ABANDONED_AFTER = timedelta(days=7)
 _GAP_BYTES = 2**16  # arrive sooner from a distant store than the answer to another request
+_NETWORK_PACKAGES = {"aiohttp", "aiobotocore", "botocore"}  # by name, as they are loaded for their stores only
 _N_READERS = 32  # small files read at the same time: each is a wait for a distant store, not work
 
 
@@ -52,8 +53,8 @@ class Store:
     (b'{}', False)
     """
 
-    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        self.url = _absolute(str(url))
+    def __init__(self, url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
+        self.url = _absolute(os.fspath(url))
         self.storage_options = dict(storage_options or {})
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, **self.filesystem_options)
@@ -126,7 +127,8 @@ class Store:
 
     def read_bytes(self, name: str) -> bytes:
         """Return a whole file."""
-        return cast(bytes, self.fs.cat_file(self.path(name)))
+        with access_errors(self.url):
+            return cast(bytes, self.fs.cat_file(self.path(name)))
 
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """Return parts of files, given as (name, start, end); from an object store all at once."""
@@ -134,7 +136,8 @@ class Store:
             joined, place_of = _join_near(ranges)
             paths = [self.path(name) for name, _, _ in joined]
             starts, ends = [start for _, start, _ in joined], [end for _, _, end in joined]
-            read = cast(list[bytes], self.fs.cat_ranges(paths, starts, ends, on_error="raise"))
+            with access_errors(self.url):
+                read = cast(list[bytes], self.fs.cat_ranges(paths, starts, ends, on_error="raise"))
             within = [(place_of[i], start, end) for i, (_, start, end) in enumerate(ranges)]
             return [read[place][start - starts[place] : end - starts[place]] for place, start, end in within]
         files: dict[str, int] = {}
@@ -149,7 +152,8 @@ class Store:
 
     def read_tail(self, name: str, n_bytes: int) -> bytes:
         """Return the last bytes of a file."""
-        return cast(bytes, self.fs.cat_file(self.path(name), start=-n_bytes))
+        with access_errors(self.url):
+            return cast(bytes, self.fs.cat_file(self.path(name), start=-n_bytes))
 
     def read_present(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the content of those of some small files that are there, by name; many are read at a time."""
@@ -165,7 +169,8 @@ class Store:
 
     def open_binary(self, name: str) -> BinaryIO:
         """Open a file for reading with seeks."""
-        return cast(BinaryIO, self.fs.open(self.path(name), "rb"))
+        with access_errors(self.url):
+            return cast(BinaryIO, self.fs.open(self.path(name), "rb"))
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a whole file: old or new, never half of it."""
@@ -358,9 +363,12 @@ def _join_near(ranges: Sequence[tuple[str, int, int]]) -> tuple[list[tuple[str, 
 
 
 def _absolute(url: str) -> str:
-    """Make a local path absolute: workers have another current folder."""
+    """Make a local path absolute: workers have another current folder. Refuse what names no folder."""
+    scheme, separator, place = url.partition("://")
+    if not (place if separator else scheme).strip().strip("/") and url != "/":
+        raise StorageError(f"an index location names no folder, got {url!r}: give a folder or a URL with a path")
     url = url.rstrip("/") or "/"
-    return url if "://" in url else str(Path(url).absolute())
+    return url if separator else str(Path(url).expanduser().absolute())
 
 
 def _host_name() -> str:
@@ -381,11 +389,31 @@ def _is_running(pid: int) -> bool:
 
 @contextmanager
 def access_errors(url: str) -> Iterator[None]:
-    """Say in one line that a store does not let us in."""
+    """Say in one line that a store does not let us in, or does not answer."""
     try:
         yield
     except PermissionError as error:
-        raise StorageError(f"no access to {url}: {error}; check the credentials in --index-option") from error
+        hint = "; check the credentials in --index-option" if "://" in url else ""
+        raise StorageError(f"no access to {url}: {error}{hint}") from error
+    except Exception as error:
+        if not _is_of_network(error):
+            raise
+        raise _no_answer(url, error) from error
+
+
+def _no_answer(url: str, error: Exception) -> StorageError:
+    detail = " ".join(str(error).split()) or type(error).__name__
+    if "credentials" in detail.lower():
+        return StorageError(f"no credentials for {url}: configure them, or pass the index option anon=true")
+    hint = "check the address and the network, or endpoint_url in --index-option"
+    return StorageError(f"no answer from {url}: {detail}; {hint}")
+
+
+def _is_of_network(error: Exception) -> bool:
+    """Tell an error of the ways to a distant store, some of which have no common base, from one about a file."""
+    origins = {base.__module__.partition(".")[0] for base in type(error).__mro__}
+    is_about_file = isinstance(error, (FileNotFoundError, NotADirectoryError, TreesimError))
+    return not is_about_file and bool(origins & _NETWORK_PACKAGES or isinstance(error, (ConnectionError, TimeoutError)))
 
 
 def _retry_changed_bytes() -> None:
@@ -404,8 +432,12 @@ def storage_errors(url: str) -> Iterator[None]:
         yield
     except TreesimError:  # what went wrong on the other side, such as an input that cannot be read, says so itself
         raise
-    except OSError as error:
-        raise StorageError(f"cannot write to {url}: {_reason(error)}") from error
+    except Exception as error:
+        if _is_of_network(error):
+            raise _no_answer(url, error) from error
+        if isinstance(error, OSError):
+            raise StorageError(f"cannot write to {url}: {_reason(error)}") from error
+        raise
 
 
 def _reason(error: OSError) -> str:
