@@ -18,6 +18,7 @@ from treesim_dask.errors import ConfigError, IndexFormatError, SourceError, Stor
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments
 from treesim_dask.index.deletion import delete_copies, delete_sources
+from treesim_dask.index.leftovers import clear_leftovers
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SegmentSummary, gather_catalog, list_segments, segment_id_of
@@ -211,6 +212,7 @@ def build(
         _refuse_parts_of_groups(store, sources)
     if shard is not None:
         sources = _take_shard(sources, *shard)
+    clear_leftovers(store, {segment_id_of(source.url) for source in sources})
     pending, n_replaced = _pending_sources(store, sources, page_filter)
     report = BuildReport(len(sources), len(sources) - len(pending), n_replaced)
     # 2. the work
@@ -353,11 +355,7 @@ def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -
 
     A shard does not see all groups and leaves those cut differently to a run over all sources.
     """
-    ours = {segment_id_of(source.url) for source in sources}
-    for name in store.list_abandoned():
-        if name.split(".")[0] in ours:
-            store.remove(f"{STAGING}/{name}")
-    store.remove_if_empty(STAGING)
+    clear_leftovers(store, {segment_id_of(source.url) for source in sources})
     groups = {segment_id_of(source.url): source.url for source in sources if source.kind == "html"}
     known = live_sources(store).values() if groups else ()
     others = {s.origin: s.source_url for s in known if s.source_kind == "html" and s.origin not in groups}
