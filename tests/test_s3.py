@@ -3,16 +3,18 @@
 import json
 
 import pytest
+from kills import Killed, kill_at_call
 from services.proxy import FLIPPED, LATE, RESET, TRUNCATED, UNAVAILABLE, run_proxy
 from services.seaweed import PUBLIC_BUCKET
 
-from treesim_dask.api import open_index
+from treesim_dask.api import merge, open_index
 from treesim_dask.builder import build
 from treesim_dask.cli import main
 from treesim_dask.compactor import compact
 from treesim_dask.demo.crawl import write_demo_crawl
 from treesim_dask.errors import IndexFormatError, SourceError, StorageError
 from treesim_dask.index.segment import SEGMENTS, SUMMARY
+from treesim_dask.index.store import Store
 
 pytestmark = pytest.mark.s3
 
@@ -358,3 +360,51 @@ def test_quick_check_finds_missing_and_cut_files(index_of_300_segments, options,
         }
     finally:
         fs.pipe({f"{folder}/bands.parquet": bands, f"{folder}/pages.parquet": pages})
+
+
+def test_source_is_served_until_all_of_its_successor_is_there(
+    calm_index, fs, options, small_crawl, tmp_path, monkeypatch
+):
+    """Killed at each write and then unreadable, it is still there as it was before or after."""
+    archive, url = tmp_path / "a.warc.gz", "s3://indexes/exchanged"
+    versions = [path.read_bytes() for path in sorted(small_crawl.rglob("*.warc.gz"))[:2]]
+    fs_of_index = Store(url, options).fs
+    pages = []
+    for n in (None, *range(3, 60, 4)):
+        if n is not None:
+            fs.rm("indexes/exchanged", recursive=True)
+        archive.write_bytes(versions[0])
+        build(str(archive), url, shard=(1, 1), index_options=options)
+        archive.write_bytes(versions[1])
+        before = sorted(open_index(url, options).pages.compute()["url"])
+        try:
+            with monkeypatch.context() as patch:
+                kill_at_call(
+                    patch, 10**6 if n is None else n, [(fs_of_index, name) for name in ("pipe_file", "cp_file", "rm")]
+                )
+                build(str(archive), url, shard=(1, 1), index_options=options)
+            after = sorted(open_index(url, options).pages.compute()["url"])
+            pages = pages or [before, after]
+            if n is not None:
+                break
+            continue
+        except Killed:
+            archive.write_bytes(versions[1][:-100])
+        with pytest.raises(SourceError, match="damaged"):
+            build(str(archive), url, strict=True, shard=(1, 1), index_options=options)
+        index = open_index(url, options)
+        assert sorted(index.pages.compute()["url"]) in pages
+        assert index.check(repair=True) == []
+        assert fs.find("indexes/exchanged/staging") == []
+    assert n > 10
+    assert before != after
+
+
+def test_merge_that_fails_leaves_nothing_here_or_there(calm_index, fs, options, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    fs.copy("indexes/calm", "indexes/hurt", recursive=True)
+    fs.rm(min(fs.glob("indexes/hurt/segments/*/pages.parquet")))
+    with pytest.raises(IndexFormatError, match=r"pages\.parquet is missing"):
+        merge(["s3://indexes/hurt"], "s3://indexes/none", options)
+    assert list(tmp_path.iterdir()) == []
+    assert fs.find("indexes/none") == []

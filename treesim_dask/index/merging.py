@@ -14,9 +14,10 @@ import numpy as np
 
 from treesim_dask.config import IndexConfig
 from treesim_dask.errors import ConfigError, IndexFormatError
+from treesim_dask.index.compaction import remove_replaced
 from treesim_dask.index.deletion import rows_by_origin
 from treesim_dask.index.leftovers import clear_leftovers
-from treesim_dask.index.live import live_segments, origin_digests
+from treesim_dask.index.live import dead_segments, live_segments, origin_digests
 from treesim_dask.index.manifest import MANIFEST, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, gather_catalog, list_segments
 from treesim_dask.index.store import MERGE, Store, storage_errors
@@ -52,6 +53,7 @@ def merge_indexes(target: Store, others: list[Store]) -> Iterator[Segment]:
             for segment in _add_index(store, target):
                 copied.add(segment.segment_id)
                 yield segment
+        remove_replaced(target, dead_segments(target))
         gather_catalog(target, copied)
 
 
