@@ -362,42 +362,28 @@ def test_quick_check_finds_missing_and_cut_files(index_of_300_segments, options,
         fs.pipe({f"{folder}/bands.parquet": bands, f"{folder}/pages.parquet": pages})
 
 
-def test_source_is_served_until_all_of_its_successor_is_there(
-    calm_index, fs, options, small_crawl, tmp_path, monkeypatch
-):
-    """Killed at each write and then unreadable, it is still there as it was before or after."""
-    archive, url = tmp_path / "a.warc.gz", "s3://indexes/exchanged"
+@pytest.mark.parametrize("n", [5, 16, 22])
+def test_source_is_served_until_all_of_its_successor_is_there(fs, options, small_crawl, tmp_path, monkeypatch, n):
+    """Killed in the middle of the exchange and then unreadable, it is there as it was before or after."""
+    archive, url = tmp_path / "a.warc.gz", f"s3://indexes/exchanged{n}"
     versions = [path.read_bytes() for path in sorted(small_crawl.rglob("*.warc.gz"))[:2]]
-    fs_of_index = Store(url, options).fs
     pages = []
-    for n in (None, *range(3, 60, 4)):
-        if n is not None:
-            fs.rm("indexes/exchanged", recursive=True)
-        archive.write_bytes(versions[0])
-        build(str(archive), url, shard=(1, 1), index_options=options)
-        archive.write_bytes(versions[1])
-        before = sorted(open_index(url, options).pages.compute()["url"])
-        try:
-            with monkeypatch.context() as patch:
-                kill_at_call(
-                    patch, 10**6 if n is None else n, [(fs_of_index, name) for name in ("pipe_file", "cp_file", "rm")]
-                )
-                build(str(archive), url, shard=(1, 1), index_options=options)
-            after = sorted(open_index(url, options).pages.compute()["url"])
-            pages = pages or [before, after]
-            if n is not None:
-                break
-            continue
-        except Killed:
-            archive.write_bytes(versions[1][:-100])
-        with pytest.raises(SourceError, match="damaged"):
-            build(str(archive), url, strict=True, shard=(1, 1), index_options=options)
-        index = open_index(url, options)
-        assert sorted(index.pages.compute()["url"]) in pages
-        assert index.check(repair=True) == []
-        assert fs.find("indexes/exchanged/staging") == []
-    assert n > 10
-    assert before != after
+    for version, place in zip(versions[::-1], (str(tmp_path / "index"), url), strict=True):
+        archive.write_bytes(version)
+        build(str(archive), place, shard=(1, 1), index_options=options if place == url else None)
+        pages.append(sorted(open_index(place, options if place == url else None).pages.compute()["url"]))
+    archive.write_bytes(versions[1])
+    with monkeypatch.context() as patch:
+        kill_at_call(patch, n, [(Store(url, options).fs, name) for name in ("pipe_file", "cp_file")])
+        with pytest.raises(Killed):
+            build(str(archive), url, shard=(1, 1), index_options=options)
+    archive.write_bytes(versions[1][:-100])
+    with pytest.raises(SourceError, match="damaged"):
+        build(str(archive), url, strict=True, shard=(1, 1), index_options=options)
+    index = open_index(url, options)
+    assert sorted(index.pages.compute()["url"]) in pages
+    assert index.check(repair=True) == []
+    assert fs.find(f"indexes/exchanged{n}/staging") == []
 
 
 def test_merge_that_fails_leaves_nothing_here_or_there(calm_index, fs, options, tmp_path, monkeypatch):
