@@ -81,20 +81,18 @@ def check(
     storage_options
         Passed to the fsspec file system.
     repair
-        Remove orphans and return what is left.
+        Remove orphans and return what is left. Refused while the index is compacted or merged into.
     on_segment
         Called after each segment with the number checked and the number of all.
     quick
         Compare names and sizes only, which opens no file of a segment.
     """
-    from treesim_dask.index.check import check_index, remove_orphans
+    from treesim_dask.index.check import check_index, repair_index
 
     store = Store(index, storage_options)
-    problems = list(check_index(store, on_segment, quick=quick))
-    if not repair:
-        return problems
-    removed = remove_orphans(store, problems)
-    return [problem for problem in problems if problem not in removed]
+    if repair:
+        return repair_index(store, on_segment, quick=quick)
+    return list(check_index(store, on_segment, quick=quick))
 
 
 def merge(
@@ -104,6 +102,8 @@ def merge(
     on_segment: Callable[[int], None] = lambda n_copied: None,
 ) -> int:
     """Add the pages of other indexes to an index, a new one where there is none, and return the segments copied.
+
+    A source that several of them hold is there once, without the pages that were deleted from any of them.
 
     Parameters
     ----------

@@ -18,10 +18,11 @@ from treesim_dask.errors import ConfigError, IndexFormatError, SourceError, Stor
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments
 from treesim_dask.index.deletion import delete_copies, delete_sources
+from treesim_dask.index.leftovers import clear_leftovers
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, gather_catalog, list_segments, segment_id_of
-from treesim_dask.index.store import STAGING, Store, check_is_folder
+from treesim_dask.index.store import Store, check_is_folder
 from treesim_dask.report import BuildReport
 from treesim_dask.types import Source
 
@@ -125,6 +126,8 @@ def build_index(
     config = _wanted_parameters(store, config)
     page_filter = page_filter or PageFilter()
     sources = choice.find_sources()
+    leftovers = {segment_id_of(source.url) for source in sources} | {_TASK}
+    clear_leftovers(store, leftovers)  # it may put back what was to be exchanged
     indexed = live_sources(store)
     if not choice.is_whole:
         _refuse_parts_of_groups(sources, indexed)
@@ -145,7 +148,7 @@ def build_index(
             _index_pending(client, pending, job, place.max_connections, report, on_progress)
             _refuse_total_failure(report)
     # 3. what it leaves behind
-    _remove_staging(store, sources)
+    clear_leftovers(store, leftovers)
     is_whole = choice.is_whole and place.shard is None
     _remove_outdated(store, sources, indexed, _replaced_roots(sources, report, is_whole))
     _update_catalog(store, written - report.failed_segments)
@@ -276,15 +279,6 @@ def _is_current(known: IndexedSource, source: Source, page_filter: PageFilter) -
     is_same = all(None in state or state[0] == state[1] for state in states)
     is_newer = source.modified is not None and known.indexed is not None and source.modified > known.indexed
     return is_same and not is_newer and known.page_filter == page_filter.to_dict()
-
-
-def _remove_staging(store: Store, sources: Sequence[Source]) -> None:
-    """Remove what builds of these sources left that did not end."""
-    ours = {segment_id_of(source.url) for source in sources} | {_TASK}
-    for name in store.list_abandoned():
-        if name.split(".")[0] in ours:
-            store.remove(f"{STAGING}/{name}")
-    store.remove_if_empty(STAGING)
 
 
 def _replaced_roots(sources: Sequence[Source], report: BuildReport, is_whole: bool) -> set[str]:

@@ -7,7 +7,7 @@ again as a fresh segment, and its old pages in the compacted one are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,14 +71,14 @@ def live_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
     tombstones = read_tombstones(store)
     if not tombstones and not any(segment.is_compacted for segment in published):
         return published
-    compacted, fresh = _newest(published)
-    superseded, seen = {}, set(fresh)
+    compacted, fresh = _newest(published, tombstones)
+    gone, seen = {}, set(fresh)
     for segment_id, segment in sorted(compacted.items()):
-        superseded[segment_id] = [name for name in segment.origins if name in seen]
-        seen.update(segment.origins)  # merged indexes may hold a source twice: it counts once
+        gone[segment_id] = seen.union(tombstones.whole.get(segment_id, ())).intersection(segment.origins)
+        seen.update(set(segment.origins) - gone[segment_id])  # merged indexes may hold a source twice: it counts once
     live = [*compacted.values(), *fresh.values()]
     for segment in live:
-        segment.deletions = _deletions(segment, superseded.get(segment.segment_id, []), tombstones)
+        segment.deletions = _deletions(segment, gone.get(segment.segment_id, ()), tombstones)
     return sorted(live, key=lambda segment: segment.segment_id)
 
 
@@ -95,7 +95,7 @@ def count_live(segment: Segment) -> tuple[int, int, int]:
 def dead_segments(store: Store) -> list[Segment]:
     """Return published segments that others have taken the place of, and that may be removed."""
     published = list_segments(store)
-    compacted, fresh = _newest(published)
+    compacted, fresh = _newest(published, read_tombstones(store))
     return [segment for segment in published if segment.segment_id not in compacted.keys() | fresh.keys()]
 
 
@@ -124,7 +124,7 @@ def origin_digests(segment: Segment) -> Mapping[str, str]:
     return digests
 
 
-def _newest(published: list[Segment]) -> tuple[dict[str, Segment], dict[str, Segment]]:
+def _newest(published: list[Segment], tombstones: Tombstones) -> tuple[dict[str, Segment], dict[str, Segment]]:
     """Return the compacted and the fresh segments that no other has taken the place of."""
     compacted = {segment.segment_id: segment for segment in published if segment.is_compacted}
     fresh = {segment.segment_id: segment for segment in published if not segment.is_compacted}
@@ -132,22 +132,21 @@ def _newest(published: list[Segment]) -> tuple[dict[str, Segment], dict[str, Seg
         for name in (segment.summary.compaction or {})["replaces"]:
             compacted.pop(name, None)
     for segment in compacted.values():
+        gone = tombstones.whole.get(segment.segment_id, ())
         for name, digest in origin_digests(segment).items():
-            if name in fresh and fresh[name].digest == digest:
+            if name in fresh and fresh[name].digest == digest and name not in gone:
                 del fresh[name]
     return compacted, fresh
 
 
-def _deletions(segment: Segment, superseded: list[str], tombstones: Tombstones) -> Deletions:
+def _deletions(segment: Segment, gone: Collection[str], tombstones: Tombstones) -> Deletions:
     numbers = {name: number for number, name in enumerate(segment.origins)}
-    whole = {numbers[name] for name in superseded}
+    whole = sorted(numbers[name] for name in gone)
     rows = [np.empty(0, np.uint64)]
-    if tombstones:
+    if tombstones.rows:
         for name, digest in origin_digests(segment).items():
-            if name in tombstones.whole.get(digest, ()):
-                whole.add(numbers[name])
-            elif (name, digest) in tombstones.rows:
+            if (name, digest) in tombstones.rows and name not in gone:
                 rows.append(tombstones.rows[name, digest] | np.uint64(numbers[name] << 32))
     if not whole and len(rows) == 1:
         return NOTHING_DELETED
-    return Deletions(np.sort(np.concatenate(rows)), np.array(sorted(whole), np.uint64))
+    return Deletions(np.sort(np.concatenate(rows)), np.array(whole, np.uint64))

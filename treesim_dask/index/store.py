@@ -27,7 +27,10 @@ from fsspec.implementations.local import LocalFileSystem
 from treesim_dask.errors import IndexFormatError, StorageError, TreesimError
 
 STAGING = "staging"
-_WRITER = re.compile(r"\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{32}")
+SPARE = ".spare"
+# one of these at a time: each takes for granted what another would remove
+COMPACTION, MERGE, REPAIR = UPKEEP = ("compaction", "merge", "repair")
+_STAGED = re.compile(rf"(?P<what>[A-Za-z0-9-]+)\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{{32}}({SPARE})?")
 _ABANDONED_AFTER = timedelta(days=7)
 _GAP_BYTES = 2**16  # arrive sooner from a distant store than the answer to another request
 _NETWORK_PACKAGES = {"aiohttp", "aiobotocore", "botocore"}  # by name, as they are loaded for their stores only
@@ -234,58 +237,64 @@ class Store:
             return folder
 
     def list_abandoned(self) -> list[str]:
-        """Return the names of staging folders that nobody will publish any more: their process is gone.
+        """Return the names in staging that nobody will publish or remove any more: their process is gone.
 
-        Of a process on another machine that cannot be seen; its folder counts as abandoned after a week.
+        Of a process on another machine that cannot be seen; what it wrote counts as abandoned after a week. What no
+        writer of an index named is not ours, and never abandoned.
         """
         return [name for name in self.list_folders(STAGING) if self._is_abandoned(name)]
 
     def _is_abandoned(self, name: str) -> bool:
-        writer = _WRITER.search(name)
+        writer = _STAGED.fullmatch(name)
         if writer is None:
-            return True
+            return False
         if writer["host"] == _host_name():
             return not _is_running(int(writer["pid"]))
+        path = self.path(f"{STAGING}/{name}")
         with suppress(FileNotFoundError):
-            return bool(datetime.now(UTC) - self.fs.modified(self.path(f"{STAGING}/{name}")) > _ABANDONED_AFTER)
+            if not self.is_local:
+                path = min(self.fs.find(path), default=path)  # an object store knows the age of files only
+            return bool(datetime.now(UTC) - self.fs.modified(path) > _ABANDONED_AFTER)
         return False
+
+    def list_at_work(self, mine: str = "") -> list[str]:
+        """Return the marks and staging folders of processes that are still at work, without the mark `mine`."""
+        names = [name for name in self.list_names(STAGING) if staged_for(name) and name != mine]
+        return [name for name in names if not self._is_abandoned(name)]
 
     @contextmanager
     def announce(self, task: str) -> Iterator[str]:
         """Leave a mark for as long as this process is at work on the index; yield its name, see `list_at_work`."""
-        if self.is_local:
-            mine = self.make_staging(task).name
-        else:
-            mine = f"{task}.{_writer_name()}.{uuid.uuid4().hex}"
-            self.write_bytes(f"{STAGING}/{mine}", b"")
+        mine = f"{task}.{_writer_name()}.{uuid.uuid4().hex}"
+        self.write_bytes(f"{STAGING}/{mine}", b"")
         try:
             yield mine
         finally:
             with suppress(FileNotFoundError):
-                self.fs.rm(self.path(f"{STAGING}/{mine}"), recursive=True)
+                self.fs.rm_file(self.path(f"{STAGING}/{mine}"))
             self.remove_if_empty(STAGING)
 
-    def list_at_work(self, mine: str) -> list[str]:
-        """Return the marks and staging folders of others than the mark `mine` that are still at work."""
-        return [name for name in self.list_names(STAGING) if name != mine and not self._is_abandoned(name)]
-
     @contextmanager
-    def claim(self, task: str) -> Iterator[None]:
-        """Let no other process do the same to the index meanwhile; what a process that is gone claimed is free.
+    def claim(self, task: str) -> Iterator[str]:
+        """Announce one of the tasks of `UPKEEP`, and let no other process do any of them meanwhile.
 
         Two that begin in the same moment may both be refused, never both let through: each looks after it has claimed.
+        What a process that is gone claimed is free.
         """
         with self.announce(task) as mine:
             for name in self.list_at_work(mine):
-                if name.startswith(f"{task}."):
+                if (other := staged_for(name)) in UPKEEP:
                     raise StorageError(
-                        f"another {task} of {self.url} is running: wait for it to end, or remove {STAGING}/{name} "
-                        "there if its machine is gone"
+                        f"{'another' if other == task else 'a'} {other} of {self.url} is running: wait for it to end, "
+                        f"or remove {STAGING}/{name} there if its machine is gone"
                     )
-            yield
+            yield mine
 
     def publish(self, folder: Path, name: str, last: str) -> bool:
         """Move a staged folder into the index, the file `last` after all others; True if it took another's place.
+
+        An older version serves until all of the new one has arrived. Killed in the middle of the exchange, one of the
+        two is left whole as a spare in staging, for `put_back`.
 
         Parameters
         ----------
@@ -299,11 +308,34 @@ class Store:
         with storage_errors(self.url):
             if self.is_local:
                 return self._publish_by_rename(folder, Path(self.path(name)))
-            return self._publish_by_upload(folder, name, last)
+            replaces = self.exists(f"{name}/{last}")
+            if replaces:
+                spare = _spare_name(name)
+                self._upload(folder, f"{STAGING}/{spare}", last)
+                self.put_back(spare, name, last)
+            else:
+                self._upload(folder, name, last)
+            shutil.rmtree(folder)
+            return replaces
+
+    def put_back(self, spare: str, name: str, last: str) -> None:
+        """Put a spare where it belongs, in the place of what is there. See `publish`."""
+        with storage_errors(self.url):
+            if self.is_local:
+                Path(self.path(f"{STAGING}/{spare}")).replace(self.path(name))
+                return
+            self.remove(f"{name}/{last}")
+            sizes = self.find_sizes(f"{STAGING}/{spare}")
+            del sizes[last]
+            for part in sizes:
+                self.fs.cp_file(self.path(f"{STAGING}/{spare}/{part}"), self.path(f"{name}/{part}"))
+            self._check_upload(name, sizes)
+            self.fs.cp_file(self.path(f"{STAGING}/{spare}/{last}"), self.path(f"{name}/{last}"))
+            self.remove(f"{STAGING}/{spare}")
 
     def _publish_by_rename(self, folder: Path, target: Path) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
-        replaces = False
+        spares = []
         while True:
             try:
                 folder.replace(target)
@@ -312,17 +344,16 @@ class Store:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
             # an older version, or the same from a worker that was given up for dead and is not
-            outdated = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.outdated")
+            spare = folder.with_name(_spare_name(target.name))
             with suppress(FileNotFoundError):
-                target.replace(outdated)
-                shutil.rmtree(outdated)
-            replaces = True
+                target.replace(spare)
+                spares.append(spare)
+        for spare in spares:
+            shutil.rmtree(spare)
         self.remove_if_empty(STAGING)  # it is no part of the index; another writer's folder in it keeps it there
-        return replaces
+        return bool(spares)
 
-    def _publish_by_upload(self, folder: Path, name: str, last: str) -> bool:
-        replaces = self.exists(f"{name}/{last}")
-        self.remove(f"{name}/{last}")
+    def _upload(self, folder: Path, name: str, last: str) -> None:
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path for path in paths}
         mark = files.pop(last)
@@ -330,8 +361,6 @@ class Store:
             self.fs.pipe_file(self.path(f"{name}/{part}"), path.read_bytes())
         self._check_upload(name, {part: path.stat().st_size for part, path in files.items()})
         self.fs.pipe_file(self.path(f"{name}/{last}"), mark.read_bytes())
-        shutil.rmtree(folder)
-        return replaces
 
     def _check_upload(self, name: str, sizes: Mapping[str, int]) -> None:
         """Compare what the store lists with what was sent; what an earlier upload left over is removed."""
@@ -378,6 +407,22 @@ def _host_name() -> str:
 def _writer_name() -> str:
     """Name this process in a staging folder, so that others can tell whether it is still at work."""
     return f"{_host_name()}.{os.getpid()}"
+
+
+def staged_for(name: str) -> str:
+    """Return what something in staging is for: the name of a segment or the announced task; empty if it is not ours.
+
+    Examples
+    --------
+    >>> staged_for("0123456789abcdef.node1.4711." + 32 * "0"), staged_for("notes.txt")
+    ('0123456789abcdef', '')
+    """
+    staged = _STAGED.fullmatch(name)
+    return staged["what"] if staged else ""
+
+
+def _spare_name(name: str) -> str:
+    return f"{name.rsplit('/', 1)[-1]}.{_writer_name()}.{uuid.uuid4().hex}{SPARE}"
 
 
 def _is_running(pid: int) -> bool:
