@@ -5,6 +5,7 @@ A child process of the tests runs it: a decoder that reads where it should not m
 
 import sys
 import zlib
+from itertools import pairwise
 
 import numpy as np
 import zstandard
@@ -37,7 +38,7 @@ def page_of(values: list[int], block_size: int = 128, n_miniblocks: int = 4) -> 
     """Integers as the format encodes them."""
     n_miniblock = block_size // n_miniblocks
     page = bytearray(bytes(4) + number(block_size) + number(n_miniblocks) + number(len(values)) + folded(values[0]))
-    differences = [b - a for a, b in zip(values, values[1:], strict=False)]
+    differences = [b - a for a, b in pairwise(values)]
     for start in range(0, len(differences), block_size):
         block = differences[start : start + block_size]
         least = min(block)
