@@ -77,9 +77,7 @@ class ChunkedArray:
             Shape (n_ranges,), dtype int64.
         """
         layout = self._layout
-        if _lead_out(starts, stops, layout.n_rows):
-            where = f"{self._store.url}/{self._name}"
-            raise IndexFormatError(f"{where} has {layout.n_rows} rows, others are asked for: run check to see why")
+        self.check_ranges(starts, stops)
         numbers, firsts, lengths = _cut_ranges(starts, stops, layout.n_rows_chunk)
         ends = offsets_of(lengths)
         rows = np.empty((int(ends[-1]), *layout.row_shape), layout.dtype)
@@ -93,6 +91,12 @@ class ChunkedArray:
             addresses = np.array([address_of(chunk) for chunk in chunks], np.uint64)
             _copy_rows(addresses, edges[first:], layout.n_bytes_row, firsts, lengths, ends, np.uint64(address_of(rows)))
         return rows
+
+    def check_ranges(self, starts: Int64Array, stops: Int64Array) -> None:
+        """Refuse ranges of rows that are none, or that are not there."""
+        if _lead_out(starts, stops, len(self)):
+            where = f"{self._store.url}/{self._name}"
+            raise IndexFormatError(f"{where} has {len(self)} rows, others are asked for: run check to see why")
 
     def _chunks(self, numbers: Sequence[int]) -> list[NDArray[Any]]:
         found: dict[int, Any] = {number: self._cache.find((self._store.url, self._name, number)) for number in numbers}

@@ -37,7 +37,7 @@ class Vectors:
         """Return the vectors of some shapes in the given order, or of all."""
         if shapes is None:
             return self._read_all()
-        starts, stops = _row_bounds(self._indptr, shapes)
+        starts, stops = _row_bounds(self._indptr, shapes, self._branches)
         branches, counts = (array.read_ranges(starts, stops) for array in (self._branches, self._counts))
         return ShapeBatch(offsets_of(stops - starts), branches, counts)
 
@@ -180,9 +180,8 @@ class CompactedPart:
 
     def count_pages(self, shapes: Int64Array) -> Int64Array:
         """Return the number of pages of each shape."""
-        starts, stops = _row_bounds(self._indptr, shapes)
-        # no more memory is taken than there are pages
-        return np.asarray(np.minimum(stops - starts, len(self._origins)), np.int64)
+        starts, stops = _row_bounds(self._indptr, shapes, self._origins)
+        return stops - starts
 
     def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
         """Return the rows of the first pages of each shape, as many as said, in the order of their ids."""
@@ -193,9 +192,10 @@ class CompactedPart:
         return self._origins.read() if rows is None else self._origins.take(rows)
 
 
-def _row_bounds(indptr: ChunkedArray, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return where some rows of a CSR array start and stop."""
+def _row_bounds(indptr: ChunkedArray, rows: Int64Array, entries: ChunkedArray) -> tuple[Int64Array, Int64Array]:
+    """Return where some rows of a CSR array start and stop among its entries."""
     starts, stops = indptr.read_ranges(rows, rows + 2).reshape(-1, 2).T
+    entries.check_ranges(starts, stops)
     return np.asarray(starts), np.asarray(stops)
 
 
