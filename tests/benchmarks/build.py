@@ -110,12 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="WARC files")
     parser.add_argument("--demo", type=int, default=2000, help="pages of a synthetic crawl, if no files are given")
+    parser.add_argument("--copies", type=int, default=1, help="each file so many times, for workers to share out")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=[*LABELS, "stages"], default=[*LABELS, "stages"])
     parser.add_argument("--out", type=Path, help="JSON file for everything measured")
     options = parser.parse_args(arguments)
     with TemporaryDirectory(prefix="benchmark-") as folder:
-        files = options.files or _write_demo(Path(folder), options.demo)
+        files = _link_copies(Path(folder), options.files or _write_demo(Path(folder), options.demo), options.copies)
         results = compare(files, options.only, options.repeats)
     summary: dict[str, Any] = {"ratios": ratios(results)}
     if "stages" in results:
@@ -136,6 +137,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _write_demo(folder: Path, n_pages: int) -> list[str]:
     share = n_pages // _DEMO_FILES
     return [write_demo_warc(folder / f"{i}.warc.gz", i * share, share) for i in range(_DEMO_FILES)]
+
+
+def _link_copies(folder: Path, files: Sequence[str], n_copies: int) -> list[str]:
+    """Return the files as often as asked for; the copies are links, so that each is a source of its own."""
+    links = [
+        folder / f"{copy}-{number}-{Path(file).name}"
+        for copy in range(1, n_copies)
+        for number, file in enumerate(files)
+    ]
+    for link, file in zip(links, list(files) * (n_copies - 1), strict=True):
+        link.symlink_to(Path(file).resolve())
+    return [*files, *map(str, links)]
 
 
 if __name__ == "__main__":

@@ -233,7 +233,8 @@ def _job(folder: Path) -> Any:
 def _sources(files: Sequence[str]) -> list[Any]:
     from treesim_dask.types import Source
 
-    return [Source(str(Path(file).resolve()), "archive", (str(Path(file).resolve()),)) for file in files]
+    paths = [str(Path(file).absolute()) for file in files]
+    return [Source(path, "archive", (path,)) for path in paths]
 
 
 def _batches(pages: Iterable[Any], n_pages: int) -> Iterator[list[Any]]:
