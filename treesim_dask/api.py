@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.config import IndexConfig, check_strings
-from treesim_dask.errors import ConfigError, TreesimError
+from treesim_dask.errors import ConfigError, IndexFormatError, TreesimError
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
-from treesim_dask.index.live import count_live, live_segments
+from treesim_dask.index.live import count_live, live_segments, stamp_segments
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.segment import SEGMENTS
 from treesim_dask.index.store import Store
@@ -41,6 +41,7 @@ PageLike = str | bytes | os.PathLike[str] | QueryPage  # a page or how it is cal
 
 _T = TypeVar("_T")
 _OPTIONS = {field.name for field in fields(SearchOptions)} - {"n_agree", "bands_and_rows"}  # these are set here
+_N_TRIES = 4  # to read an index between two of its changes
 _PAGES_AT_ONCE = 64  # loaded and parsed together, as whole pages are large
 
 
@@ -169,7 +170,8 @@ class Index:
     def refresh(self) -> None:
         """See the index as it is now; what was kept of it in memory is read again."""
         self.cache = Cache(self._memory)
-        self.segments = live_segments(self.store, self.cache)
+        self._stamps = stamp_segments(self.store)
+        self.segments = live_segments(self.store, self.cache, self.config.fingerprint)
         self._snapshot = uuid.uuid4().hex
         self.__dict__.pop("info", None)
 
@@ -243,17 +245,34 @@ class Index:
         named = [os.fspath(page) if isinstance(page, os.PathLike) else page for page in pages]
         return load_queries(named, self.segments, self.config, storage_options)
 
-    def _retry(self, ask: Callable[[], _T]) -> _T:
-        """Ask; where compaction has removed a segment meanwhile, again of those that took its place."""
-        try:
-            return ask()
-        except FileNotFoundError:
-            self.refresh()
-            return ask()
+    def _retry(self, ask: Callable[[], _T], is_here: bool = True) -> _T:
+        """Ask; where something was read and the segments are no longer those that were opened, again of what is there.
 
-    def _see_compaction(self) -> None:
-        """See the index as it is now if one of its segments is gone: what is read later has to find its files."""
-        if not {segment.segment_id for segment in self.segments}.issubset(self.store.list_names(SEGMENTS)):
+        Compaction removes segments, and a source that is indexed anew has other files under the same names: what is
+        kept in memory does not go with them. An answer from memory alone is right as it is, and nothing is looked up.
+        """
+        for n_failed in range(_N_TRIES):
+            n_missed = self.cache.n_missed
+            try:
+                answer = ask()
+                # workers keep their own pieces
+                if (is_here and self.cache.n_missed == n_missed) or self._is_as_opened():
+                    return answer
+            except (FileNotFoundError, IndexFormatError):
+                if n_failed and self._is_as_opened():
+                    raise
+            self.refresh()
+        raise IndexFormatError(f"{self.url} changes faster than it can be read: ask again once its build is done")
+
+    def _is_as_opened(self) -> bool:
+        now = stamp_segments(self.store, [segment.segment_id for segment in self.segments])
+        return now.items() <= self._stamps.items()
+
+    def _see_changes(self) -> None:
+        """See the index as it is now if its segments are not those that were opened: what is read later is of now."""
+        # compaction removes segments before it writes the catalog
+        is_there = {segment.segment_id for segment in self.segments}.issubset(self.store.list_names(SEGMENTS))
+        if not is_there or not self._is_as_opened():
             self.refresh()
 
     def _answer(
@@ -262,7 +281,7 @@ class Index:
         check_metric(options.ordering, self.config)
         check_hosts(queries, options.conditions)
         ask = partial(self._ask, client)
-        return self._retry(lambda: self._ask_and_fill(ask, queries, options))
+        return self._retry(lambda: self._ask_and_fill(ask, queries, options), is_here=client is None)
 
     def _options(self, k: int, storage_options: Mapping[str, Any] | None, options: Mapping[str, Any]) -> SearchOptions:
         if unknown := options.keys() - _OPTIONS:
@@ -303,7 +322,7 @@ class Index:
         Returns
         -------
         pandas.DataFrame
-            A row a match, with the columns of `treesim_dask.query.search.Match`.
+            A row a match, with the columns of `treesim_dask.query.matches.Match`.
         """
         import pandas
 
@@ -324,7 +343,7 @@ class Index:
         """The pages of all segments as a lazy Dask DataFrame, one partition a segment."""
         from treesim_dask.dataflow import page_frame
 
-        self._see_compaction()
+        self._see_changes()
         return page_frame(self.segments)
 
     @property
@@ -332,7 +351,7 @@ class Index:
         """The signatures of all distinct shapes as a lazy Dask array. Shape (n_shapes, n_hashes), dtype uint32."""
         from treesim_dask.dataflow import signature_array
 
-        self._see_compaction()
+        self._see_changes()
         return signature_array(self.segments, self.config.n_hashes)
 
     @cached_property

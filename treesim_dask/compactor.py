@@ -93,7 +93,7 @@ def compact(
         clear_leftovers(store)
         remove_replaced(store, dead_segments(store))
         tombstones = list_tombstones(store)
-        before = live_segments(store)
+        before = live_segments(store, fingerprint=config.fingerprint)
         plans = plan_compactions(before, config, max_pages, shapes_per_part)
         remove_abandoned(store, plans)
         n_pages = sum(segment.summary.n_pages for plan in plans for segment in plan.segments)

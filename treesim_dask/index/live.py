@@ -7,13 +7,15 @@ again as a fresh segment, and its old pages in the compacted one are not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.cache import Cache
+from treesim_dask.index.catalog import CATALOG
 from treesim_dask.index.manifest import parse_json
 from treesim_dask.index.segment import (
     NOTHING_DELETED,
@@ -65,9 +67,34 @@ class IndexedSource:
         )
 
 
-def live_segments(store: Store, cache: Cache | None = None) -> list[Segment]:
-    """Return the segments that make up the index, with their deletions, in the order of their names."""
+def stamp_segments(store: Store, names: Iterable[str] | None = None) -> dict[str, Hashable]:
+    """Return, by file, what tells that a segment was written anew; without names of all segments.
+
+    A segment keeps its name and the names of its files when its source is indexed anew, so that who has read some of
+    its files finds others later that do not go with these. Its summary is replaced with them, or withdrawn before they
+    are: taken before the first of some reads and again after the last, its stamp is the same only if they go together.
+    On a disk that is two microseconds a segment. A distant store is asked for one file, the catalog, which whoever
+    replaces a segment removes first; where there is none, for each summary.
+    """
+    if not store.is_local and (catalog := store.stamp(CATALOG)) is not None:
+        return {CATALOG: catalog}
+    paths = [f"{SEGMENTS}/{name}/{SUMMARY}" for name in (store.list_names(SEGMENTS) if names is None else names)]
+    return {path: store.stamp(path) for path in paths}
+
+
+def live_segments(store: Store, cache: Cache | None = None, fingerprint: str | None = None) -> list[Segment]:
+    """Return the segments that make up the index, with their deletions, in the order of their names.
+
+    With the fingerprint of the index a segment of other parameters is refused: its buckets and signatures mean
+    something else.
+    """
     published = list_segments(store, cache)
+    for segment in published:
+        if fingerprint is not None and (found := segment.summary.fingerprint) != fingerprint:
+            raise IndexFormatError(
+                f"{store.url}/{SEGMENTS}/{segment.segment_id} was built with other parameters ({found}, the index has "
+                f"{fingerprint}): remove this folder, it is from another index; check names all of them"
+            )
     tombstones = read_tombstones(store)
     if not tombstones and not any(segment.is_compacted for segment in published):
         return published

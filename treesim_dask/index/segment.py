@@ -325,7 +325,11 @@ class Segment:
         part_of, order = self._split(rows, self._part_offsets[1])
         first = self._part_offsets[1]
         origins = [self._parts[n].page_origins(rows[some] - first[n]) for n, some in part_of]
-        return np.asarray(_reorder(origins, order), np.uint64)
+        found = np.asarray(_reorder(origins, order), np.uint64)
+        if len(found) and int(found.max()) >> 32 >= len(self.origins):
+            where = f"{self.store.url}/{self._name('')}"
+            raise IndexFormatError(f"{where} is damaged: a page is of a source that is not there; run check")
+        return found
 
     def page_ids(self, origins: UInt64Array) -> list[str]:
         """Return the ids of pages given by their origins."""
@@ -355,6 +359,9 @@ class Segment:
         """Return which of some shapes or pages lie in which part, and how to put the results back in order."""
         if len(first) == 2 or not len(numbers):
             return [(0, slice(None))], None
+        if numbers.min() < 0 or numbers.max() >= first[-1]:
+            where = f"{self.store.url}/{self._name('')}"
+            raise IndexFormatError(f"{where} has {first[-1]} rows, others are asked for: run check to see why")
         part = np.searchsorted(first, numbers, side="right") - 1
         order = np.argsort(part, kind="stable")
         cuts = np.searchsorted(part[order], np.arange(len(first)))

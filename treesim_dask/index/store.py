@@ -13,7 +13,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -127,6 +127,16 @@ class Store:
     def find_time(self, name: str) -> float | None:
         """Return when a file of this machine was written, in seconds since 1970; of another store it is not asked."""
         return Path(self.path(name)).stat().st_mtime if self.is_local else None
+
+    def stamp(self, name: str) -> Hashable:
+        """Return something that is another when a file was written anew, None where there is none."""
+        try:
+            if self.is_local:
+                status = Path(self.path(name)).stat()
+                return status.st_ino, status.st_mtime_ns, status.st_size
+            return cast(str, self.fs.ukey(self.path(name)))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def read_bytes(self, name: str) -> bytes:
         """Return a whole file."""

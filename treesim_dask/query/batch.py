@@ -79,7 +79,7 @@ def _queries_from_index(
 ) -> Iterator[QueryPage]:
     what = f"the pages of {store.url} were indexed"
     read_manifest(store).refuse_other(config, what, "build it with the same ones")
-    for segment in live_segments(store):
+    for segment in live_segments(store, fingerprint=config.fingerprint):
         rows = segment.live_rows()
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             yield from queries_from_rows(segment, rows[first : first + _ROWS_AT_ONCE], config, storage_options)
