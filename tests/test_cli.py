@@ -54,6 +54,11 @@ def test_the_demo_ends_in_a_ranked_answer(tmp_path, capsys, monkeypatch):
     assert rows[0][1] == "1.0000"
     assert rows[0][3] == rows[1][3]  # the templates of the first two
     assert run(capsys, "demo", "--pages", 300, "--files", 2, "--workers", 1)[0] == 0  # and again
+    assert run(capsys, "compact", "demo-crawl/index", "--quiet")[0] == 0
+    code, compacted, _ = run(capsys, "demo", "--pages", 300, "--files", 2, "--workers", 1)
+    assert code == 0
+    urls = [[line.split()[-1] for line in text.split("rank ")[1].splitlines()[1:] if line] for text in (out, compacted)]
+    assert urls[0] == urls[1]
 
 
 def test_query_formats(demo_index, page_id, tmp_path, capsys):
@@ -158,13 +163,13 @@ def test_wrong_inputs_of_build(archive, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (["--bands", 7, "--rows", 0], "n_rows"),
+        (["--bands", 7, "--rows", 0], "--rows must be"),
         (["--bands", "x"], "--bands"),
         (["--threshold", 2], "threshold"),
         (["--threshold", 0.7, "--bands", 7], "not both"),
         (["--probability", 0.9], "--threshold"),
         (["--url-regex", "("], "regular expression"),
-        (["--min-bytes", 9, "--max-bytes", 8], "min_bytes"),
+        (["--min-bytes", 9, "--max-bytes", 8], "--min-bytes"),
         (["--workers", 0], "workers"),
         (["--workers", 1, "--scheduler", "tcp://x:1"], "only one"),
         (["--storage-option", "novalue"], "KEY=VALUE"),
@@ -193,7 +198,7 @@ def test_an_index_path_that_is_a_file(archive, tmp_path, capsys):
 def test_an_index_with_other_parameters_is_left_alone(archive, demo_index, tmp_path, capsys, tree_digest):
     shutil.copytree(demo_index, tmp_path / "index")
     result = run(capsys, "build", archive, "--index", tmp_path / "index", "--bands", 3)
-    assert_refused(result, "n_bands 25 and 3")
+    assert_refused(result, "--bands 25 and 3")
     assert tree_digest(tmp_path / "index") == tree_digest(demo_index)
 
 

@@ -137,6 +137,7 @@ def test_bounds_on_regions(shop, capsys):
         (("page.html", "--min-records", 1), ("--min-records must be at least 2",)),
         (("page.html", "--similarity", 0), ("--similarity",)),
         (("page.html", "--min-coverage", 2), ("--min-coverage",)),
+        (("--csv", "page.html"), ("'page.html' is no number of a region: give the page before --csv",)),
         (("page.html", "--json", "--csv"), ("not allowed with",)),
         ((), ("PAGE",)),
     ],

@@ -94,7 +94,7 @@ def test_the_bound_on_candidates_is_kept(demo_index, labels, capsys):
         (("--threshold", 1.5), ("threshold must lie between 0 and 1", "1.5")),
         (("--threshold", 0.5, "--recall", 2), ("--recall must lie from 0 to 1",)),
         (("--threshold", 0.5, "--false-positive-weight", -1), ("--false-positive-weight",)),
-        (("--threshold", 0.5, "--hashes", 0), ("n_hashes",)),
+        (("--threshold", 0.5, "--hashes", 0), ("--hashes must be",)),
         (("--threshold", 0.5, "--family", "simhash"), ("family must be one of minhash",)),
         (("--threshold", 0.5, "--plot", "curve.doc"), (".png or .svg",)),
         (("--threshold", 0.5, "--index", "nowhere.index"), ("there is no index at",)),

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from commands import assert_refused, run
 from indexes import all_pages, brute_force, found, query_of, random_sources, write_index, write_source
+from kills import Killed, kill_at
 
 from treesim_dask import dataflow
 from treesim_dask.api import open_index
@@ -19,7 +20,6 @@ from treesim_dask.index import compaction
 from treesim_dask.index.deletion import delete_pages, delete_sources
 from treesim_dask.index.live import live_sources
 from treesim_dask.index.segment import LOOKUP, SEGMENTS, band_file_name, segment_id_of
-from treesim_dask.index.store import Store
 from treesim_dask.query.options import SearchOptions
 from treesim_dask.query.search import search_segment
 from treesim_dask.types import Source
@@ -134,10 +134,12 @@ def test_segments_added_later_are_seen_and_compacted_too(store):
 def test_compacted_sources_are_remembered(store):
     sources = [Source(url, "archive", (url,), len(pages)) for url, pages in SOURCES.items()]
     compact(store.url)
-    assert _pending_sources(store, sources, PageFilter()) == ([], 0)
-    assert _pending_sources(store, sources, PageFilter(min_bytes=1)) == (sources, len(sources))
+    indexed = live_sources(store)
+    assert _pending_sources(sources, indexed, PageFilter()) == []
+    assert _pending_sources(sources, indexed, PageFilter(min_bytes=1)) == sources
+    assert {segment_id_of(source.url) for source in sources} == indexed.keys()
     changed = Source(sources[0].url, "archive", sources[0].members, size=10**6)
-    assert _pending_sources(store, [changed, *sources[1:]], PageFilter()) == ([changed], 1)
+    assert _pending_sources([changed, *sources[1:]], indexed, PageFilter()) == [changed]
 
 
 def test_a_source_indexed_anew_takes_the_place_of_its_old_pages(store):
@@ -210,31 +212,6 @@ def test_whole_sources_can_be_deleted(store, is_compacted):
     assert segment_id_of(url) not in live_sources(store)
     compact(store.url)
     assert_index_is(store, left)
-
-
-class Killed(BaseException):
-    """Stands for a kill signal: nothing catches it."""
-
-
-WRITES = ("write_bytes", "put_file", "publish", "remove")
-
-
-def kill_at(monkeypatch, n):
-    """Let the n-th write to any store end the process, before or in the middle of it."""
-    calls = iter(range(n + 1))
-
-    def interrupted(write):
-        def call(self, *args):
-            if next(calls, None) is None:
-                if write.__name__ == "remove" and (files := sorted(Path(self.path(args[0])).rglob("*.parquet"))):
-                    files[0].unlink()  # killed half-way through a folder
-                raise Killed
-            return write(self, *args)
-
-        return call
-
-    for name in WRITES:
-        monkeypatch.setattr(Store, name, interrupted(getattr(Store, name)))
 
 
 @pytest.mark.parametrize("with_deletions", [False, True])

@@ -12,9 +12,11 @@ from services.crawl_server import run_crawl_server
 
 from treesim_dask import __version__
 from treesim_dask.builder import build
+from treesim_dask.config import IndexConfig
 from treesim_dask.dataflow import BuildJob
 from treesim_dask.demo.crawl import DEFAULT_CRAWL_ID
 from treesim_dask.errors import ConfigError, SourceError
+from treesim_dask.index.manifest import write_manifest
 from treesim_dask.index.store import Store
 
 CRAWL_ID = "CC-MAIN-2026-02"
@@ -158,8 +160,8 @@ def test_secrets_are_in_no_text_that_may_be_logged(tmp_path):
 
 def test_secrets_are_not_in_the_logs_and_keys_of_a_failed_build(shared, small_crawl, tmp_path):
     client = shared["client"]
-    (tmp_path / "index").mkdir()
-    (tmp_path / "index" / "staging").write_text("a file in the way of what the workers want to write")
+    write_manifest(Store(str(tmp_path / "index")), IndexConfig())
+    (tmp_path / "index" / "segments").write_text("a file in the way of what the workers want to write")
     secret = "a-secret-of-the-test"
     with pytest.raises(OSError, match="in the way"):
         build(str(small_crawl), str(tmp_path / "index"), client=client, storage_options={"password": secret})

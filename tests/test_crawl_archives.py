@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -414,6 +415,28 @@ def test_lengths_that_lead_behind_the_end_do_not_each_take_the_rest_of_the_file(
         raw.close()
     assert len(skipped) == 50
     assert raw.n_taken < 5 * len(data)
+
+
+def test_a_member_of_line_ends_takes_no_memory(tmp_path: Path) -> None:
+    (tmp_path / "a.warc.gz").write_bytes(gzip.compress(b"\r\n" * 2**24 + warc_record(http_response())))
+    with open_stream(str(tmp_path / "a.warc.gz")) as stream:
+        tracemalloc.start()
+        [response] = ArchiveReader(stream, SkippedLog(), 2**20)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert (response.offset, response.length) == (2**25, 0)
+    assert peak < 2**24
+
+
+@pytest.mark.parametrize("line_ends", [(b"\r\n", b"\r\n"), (b"\r\n\r\n", b"")])
+def test_a_page_with_line_ends_before_it_comes_back(tmp_path: Path, line_ends: tuple[bytes, bytes]) -> None:
+    whole = gzip.compress(warc_record(http_response()), mtime=0)
+    before, behind = line_ends
+    odd = before + warc_record(http_response(), "http://example.org/odd").removesuffix(b"\r\n\r\n") + behind
+    pages, _ = read_bytes(tmp_path, whole + gzip.compress(odd) + whole * 2)
+    assert pages.html == [PAGE] * 4
+    for url, offset, length in zip(pages.url, pages.offset, pages.length, strict=True):
+        assert read_page_at(str(tmp_path / "test.warc"), offset, length).url == [url]
 
 
 @pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08\x08name", b"\x1f\x8b\x08"], ids=["endless names", "magics"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from tests.crawl_archives import CONTENT_ENCODINGS, chunked
 from treesim_dask.crawl.bodies import BodyTooLong, join_chunks, undo_content_encoding, undo_transfer_encoding
-from treesim_dask.crawl.charset import to_parser_bytes
+from treesim_dask.crawl.charset import to_parser_bytes, to_utf8
 
 HTML = "<html><body><p class='ä'>Grüße, 世界</p></body></html>"
 
@@ -33,6 +35,19 @@ def test_encodings_are_undone(body: bytes, encoding: str) -> None:
 @given(st.binary(), st.sampled_from([*sorted(CONTENT_ENCODINGS), "x-gzip", "identity", "nonsense", "gzip, br"]))
 def test_any_bytes_under_any_header(body: bytes, encoding: str) -> None:
     assert len(undo_content_encoding(undo_transfer_encoding(body, "chunked", 10**7), encoding, 10**7)) <= 10**7
+
+
+@pytest.mark.parametrize("undo", [undo_transfer_encoding, undo_content_encoding])
+@pytest.mark.parametrize("name", ["chunked", "gzip", "br"])
+def test_only_so_many_encodings_are_undone(undo: Callable[[bytes, str, int], bytes], name: str) -> None:
+    body, wrap = b"<p>", chunked if name == "chunked" else CONTENT_ENCODINGS[name]
+    wrapped = [body]
+    for _ in range(20):
+        wrapped.append(wrap(wrapped[-1]))
+    is_undone = name != "chunked" or undo is undo_transfer_encoding
+    assert undo(wrapped[3], ",".join([name] * 3), 10**6) == wrapped[0 if is_undone else 3]
+    for field in (",".join([name] * 20), "identity, " * 50 + ",".join([name] * 20)):
+        assert wrapped.index(undo(wrapped[20], field, 10**6)) == (12 if is_undone else 20)
 
 
 @given(st.lists(st.binary(), min_size=1, max_size=4), st.sampled_from([b"", b"rest", bytes(40_000)]))
@@ -104,3 +119,42 @@ def test_a_declared_wide_encoding_counts_when_the_page_begins_with_text() -> Non
 )
 def test_any_bytes_give_some_bytes(body: bytes, content_type: str) -> None:
     assert isinstance(to_parser_bytes(body, content_type), bytes)
+
+
+# What `webencodings`, made from the Encoding Standard, calls otherwise than Python, and what browsers do not decode.
+_PYTHON_NAMES = {"x-user-defined": None, "replacement": None, "iso-8859-8-i": "iso-8859-8", "windows-874": "cp874",
+                 "x-mac-cyrillic": "mac-cyrillic", "macintosh": "mac-roman", "gbk": "gb18030", "big5": "big5hkscs",
+                 "euc-kr": "cp949", "shift_jis": "cp932"}  # fmt: skip
+
+
+def test_every_label_of_the_encoding_standard_is_known() -> None:
+    labels = pytest.importorskip("webencodings.labels").LABELS
+    for label, name in labels.items():
+        codec = _PYTHON_NAMES.get(name, name)
+        if codec is None or codec.startswith(("utf-16", "iso-2022")):  # not ASCII, or not text
+            continue
+        # two bytes that are a letter in most encodings and tell them from each other
+        body = f"<meta charset={label.upper()}><p>".encode() + b"\xb3\xe6\xc1\xee"
+        assert to_utf8(body) == body.decode(codec, "replace").encode(), label
+        assert to_utf8(body, f"text/html; charset={label}") == body.decode(codec, "replace").encode(), label
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "undefined",
+        "idna",
+        "punycode",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "rot13",
+        "base64",
+        "mbcs",
+        "oem",
+        "utf_8_sig",
+    ],
+)
+@pytest.mark.parametrize("body", [b"<p>a\xe9 \\x41 -", "<p>\u00e9".encode()])
+def test_codecs_that_browsers_do_not_know_do_not_count(name: str, body: bytes) -> None:
+    page = f"<meta charset={name}>".encode() + body
+    assert to_utf8(page) == to_utf8(page, f"text/html; charset={name}") == page.replace(b"\xe9 ", b"\xc3\xa9 ")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.crawl_archives import PAGE, build_archive, http_response, warc_record
+from treesim_dask.choice import InputChoice
 from treesim_dask.config import PageFilter
 from treesim_dask.crawl import reasons
 from treesim_dask.crawl.inputs import find_sources
@@ -94,16 +95,19 @@ class TestArchives:
             read_list(str(path), 1799)
 
     def test_limit_and_sample(self, crawl: Path) -> None:
-        everything = find_sources([str(crawl)])
-        assert find_sources([str(crawl)], limit=2) == everything[:2]
-        assert find_sources([str(crawl)], sample=3, seed=5) == everything
-        assert {find_sources([str(crawl)], sample=1, seed=seed)[0] for seed in range(30)} == set(everything)
-        assert find_sources([str(crawl)], sample=2, seed=4) == find_sources([str(crawl)], sample=2, seed=4)
+        def choose(**options: int) -> list[Source]:
+            return InputChoice([str(crawl)], **options).find_sources()  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("options", [{"limit": 0}, {"sample": -1}])
-    def test_impossible_choices(self, crawl: Path, options: dict[str, int]) -> None:
+        everything = find_sources([str(crawl)])
+        assert choose(limit=2) == everything[:2]
+        assert choose(sample=3, sample_seed=5) == everything
+        assert {choose(sample=1, sample_seed=seed)[0] for seed in range(30)} == set(everything)
+        assert choose(sample=2, sample_seed=4) == choose(sample=2, sample_seed=4)
+
+    @pytest.mark.parametrize("options", [{"limit": 0}, {"limit": -1}, {"sample": 0}, {"sample": -1}])
+    def test_impossible_choices(self, options: dict[str, int]) -> None:
         with pytest.raises(ConfigError, match="at least 1"):
-            find_sources([str(crawl)], **options)  # type: ignore[arg-type]
+            InputChoice(["a.warc.gz"], **options)  # type: ignore[arg-type]
 
 
 class TestHtml:

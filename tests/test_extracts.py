@@ -7,13 +7,13 @@ import pytest
 from indexes import found
 
 from treesim_dask.api import open_index
+from treesim_dask.choice import InputChoice
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.dataflow import BuildJob, index_source
 from treesim_dask.demo import write_demo_crawl
 from treesim_dask.errors import SourceError
 from treesim_dask.index.manifest import write_manifest
 from treesim_dask.index.store import Store
-from treesim_dask.inputs import resolve_inputs
 
 COLUMNS = {"filename": "warc_filename", "offset": "warc_record_offset", "length": "warc_record_length"}
 
@@ -30,7 +30,7 @@ def whole(tmp_path_factory):
 def build(folder, inputs, page_filter=None):
     url = str(folder)
     write_manifest(Store(url), IndexConfig())
-    for source in resolve_inputs([str(name) for name in inputs]):
+    for source in InputChoice([str(name) for name in inputs]).find_sources():
         index_source(source, BuildJob(url, IndexConfig(), page_filter or PageFilter(), False, {}, {}))
     return open_index(url)
 
@@ -93,30 +93,30 @@ def test_an_extract_follows_the_page_filter(whole, tmp_path):
 def test_what_is_no_extract_is_refused(tmp_path, text):
     (tmp_path / "some.cdxj").write_text(text)
     with pytest.raises(SourceError, match=r"filename, offset and length|is empty"):
-        resolve_inputs([str(tmp_path / "some.cdxj")])
+        InputChoice([str(tmp_path / "some.cdxj")]).find_sources()
 
 
 @pytest.mark.parametrize("place", [(-1, 9), (0, 0), (0, -5), (0, 2**40)])
 def test_an_impossible_place_is_refused(tmp_path, place):
     path = write_extract(tmp_path / "some.cdxj", [{"filename": "a.warc.gz", "offset": place[0], "length": place[1]}])
     with pytest.raises(SourceError, match=r"line 1 .*expected an offset of 0 or more"):
-        resolve_inputs([str(path)])
+        InputChoice([str(path)]).find_sources()
 
 
 def test_only_a_line_end_ends_a_line(tmp_path):
     path = tmp_path / "some.jsonl"
     path.write_text('{"url": "http://a.example/\u2028\x85", "filename": "/a.warc.gz", "offset": 3, "length": 9}\r\n')
-    assert resolve_inputs([str(path)])[0].members == ("/a.warc.gz", "3+9")
+    assert InputChoice([str(path)]).find_sources()[0].members == ("/a.warc.gz", "3+9")
 
 
 def test_a_cut_extract_is_refused(tmp_path):
     path = write_extract(tmp_path / "some.cdxj.gz", [{"filename": "a.warc.gz", "offset": 0, "length": 9}])
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(SourceError, match="breaks off"):
-        resolve_inputs([str(path)])
+        InputChoice([str(path)]).find_sources()
 
 
 def test_a_table_without_places_is_refused(tmp_path):
     pq.write_table(pa.table({"url": ["a"]}), tmp_path / "some.parquet")
     with pytest.raises(SourceError, match="warc_record_offset"):
-        resolve_inputs([str(tmp_path / "some.parquet")])
+        InputChoice([str(tmp_path / "some.parquet")]).find_sources()

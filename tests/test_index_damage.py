@@ -1,11 +1,14 @@
 """A damaged index: `check` names every broken file, whatever is in it."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from indexes import all_pages, random_sources, write_index
 
-from treesim_dask import compact, open_index
+from treesim_dask import build, compact, open_index
 from treesim_dask.cli import main
 
 SOURCES = random_sources(seed=9, n_sources=2, n_pages=20)
@@ -87,3 +90,24 @@ def test_eval_wants_queries(folder, tmp_path, capsys, n_queries):
     labels = ["--labels", str(tmp_path / "labels.csv"), "--quiet"]
     assert main(["eval", str(folder), *labels, "--queries", n_queries]) == 2
     assert "at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_positions_that_lead_out_of_an_index_are_refused(tmp_path, is_compacted):
+    html = "<html><body>" + "<div><p>word</p><ul><li>a<li>b</ul></div>" * 20
+    (tmp_path / "saved").mkdir()
+    for number in range(12):
+        (tmp_path / "saved" / f"{number}.html").write_text(html + "<h2>x</h2>" * (number // 2))
+    folder = tmp_path / "index"
+    build([str(tmp_path / "saved")], str(folder), shard=(1, 1))
+    if is_compacted:
+        compact(str(folder))
+    (folder / "page.html").write_text(html)
+    command = [sys.executable, str(Path(__file__).with_name("damaged_index.py")), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, *changed, last = [line.partition(" ")[2] for line in done.stdout.splitlines()]
+    assert first == last
+    assert first.startswith("answered")
+    assert len(changed) >= 6
+    assert all(line.startswith(f"refused: {folder}/segments/") for line in changed), done.stdout

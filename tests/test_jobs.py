@@ -1,6 +1,8 @@
 """Job scripts of batch systems that cannot be had here, as text; lifetimes; settings that cannot be used."""
 
+import os
 import signal
+import subprocess
 from copy import deepcopy
 from pathlib import Path
 
@@ -155,3 +157,14 @@ def test_shards_together_are_the_whole_build(small_crawl, tmp_path):
 def test_shard_outside_its_range_is_refused(shard, small_crawl, tmp_path):
     with pytest.raises(ConfigError, match="with I from 1 to N"):
         build(str(small_crawl), str(tmp_path / "index"), shard=shard)
+
+
+def test_a_task_of_a_job_array_takes_its_share_however_it_was_submitted(tmp_path):
+    script = Path(__file__).parent.parent / "cluster" / "build-array.sbatch"
+    environment = {**os.environ, "PYTHON": "echo", "TREESIM_INPUT": "a.warc", "TREESIM_INDEX": str(tmp_path)}
+    alone = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_COUNT": "1"}
+    for shards, words in ({"TREESIM_SHARDS": "100"}, "--shard 7/100"), ({}, "how many shares"):
+        done = subprocess.run(
+            ["bash", str(script)], env={**environment, **alone, **shards}, capture_output=True, text=True
+        )
+        assert words in done.stdout + done.stderr

@@ -13,7 +13,7 @@ LAYERS = [
     {"errors", "types", "config", "kernels", "mixing", "allocator", "clock"},
     {"crawl", "dom", "hashing", "index", "demo"},
     {"query", "records"},
-    {"dataflow", "clients", "jobs", "progress", "inputs"},
+    {"dataflow", "clients", "jobs", "progress", "choice", "report"},
     {"builder", "compactor", "pace", "planner", "api"},
     {"cli", "__main__"},
 ]

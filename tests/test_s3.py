@@ -3,16 +3,18 @@
 import json
 
 import pytest
+from kills import Killed, kill_at_call
 from services.proxy import FLIPPED, LATE, RESET, TRUNCATED, UNAVAILABLE, run_proxy
 from services.seaweed import PUBLIC_BUCKET
 
-from treesim_dask.api import open_index
+from treesim_dask.api import merge, open_index
 from treesim_dask.builder import build
 from treesim_dask.cli import main
 from treesim_dask.compactor import compact
 from treesim_dask.demo.crawl import write_demo_crawl
 from treesim_dask.errors import IndexFormatError, SourceError, StorageError
 from treesim_dask.index.segment import SEGMENTS, SUMMARY
+from treesim_dask.index.store import Store
 
 pytestmark = pytest.mark.s3
 
@@ -358,3 +360,37 @@ def test_quick_check_finds_missing_and_cut_files(index_of_300_segments, options,
         }
     finally:
         fs.pipe({f"{folder}/bands.parquet": bands, f"{folder}/pages.parquet": pages})
+
+
+@pytest.mark.parametrize("n", [5, 16, 22])
+def test_source_is_served_until_all_of_its_successor_is_there(fs, options, small_crawl, tmp_path, monkeypatch, n):
+    """Killed in the middle of the exchange and then unreadable, it is there as it was before or after."""
+    archive, url = tmp_path / "a.warc.gz", f"s3://indexes/exchanged{n}"
+    versions = [path.read_bytes() for path in sorted(small_crawl.rglob("*.warc.gz"))[:2]]
+    pages = []
+    for version, place in zip(versions[::-1], (str(tmp_path / "index"), url), strict=True):
+        archive.write_bytes(version)
+        build(str(archive), place, shard=(1, 1), index_options=options if place == url else None)
+        pages.append(sorted(open_index(place, options if place == url else None).pages.compute()["url"]))
+    archive.write_bytes(versions[1])
+    with monkeypatch.context() as patch:
+        kill_at_call(patch, n, [(Store(url, options).fs, name) for name in ("pipe_file", "cp_file")])
+        with pytest.raises(Killed):
+            build(str(archive), url, shard=(1, 1), index_options=options)
+    archive.write_bytes(versions[1][:-100])
+    with pytest.raises(SourceError, match="damaged"):
+        build(str(archive), url, strict=True, shard=(1, 1), index_options=options)
+    index = open_index(url, options)
+    assert sorted(index.pages.compute()["url"]) in pages
+    assert index.check(repair=True) == []
+    assert Store(url, options).find_sizes("staging") == {}
+
+
+def test_merge_that_fails_leaves_nothing_here_or_there(calm_index, fs, options, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    fs.copy("indexes/calm", "indexes/hurt", recursive=True)
+    fs.rm(min(fs.glob("indexes/hurt/segments/*/pages.parquet")))
+    with pytest.raises(IndexFormatError, match=r"pages\.parquet is missing"):
+        merge(["s3://indexes/hurt"], "s3://indexes/none", options)
+    assert list(tmp_path.iterdir()) == []
+    assert Store("s3://indexes/none", options).find_sizes("") == {}

@@ -1,5 +1,8 @@
+import gzip
+import json
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,8 +24,10 @@ from indexes import (
 from strategies import shape_batch
 
 from treesim_dask.api import open_index
+from treesim_dask.cli import main
+from treesim_dask.compactor import compact
 from treesim_dask.config import IndexConfig
-from treesim_dask.errors import ConfigError, PageError
+from treesim_dask.errors import ConfigError, IndexFormatError, PageError, TreesimError
 from treesim_dask.index.arrays import ArrayWriter
 from treesim_dask.index.cache import PIECE_BYTES, Cache
 from treesim_dask.index.chunks import ChunkedArray
@@ -269,6 +274,50 @@ def test_a_source_indexed_anew_is_seen_after_a_refresh(tmp_path):
         assert found(index.search(query_of(page))) == brute_force(all_pages(changed), query_of(page))
 
 
+@pytest.mark.parametrize("memory", [0, 2**14, 2**16, 2**29])
+@pytest.mark.parametrize("n_asked", [0, 1, 20])
+def test_an_open_index_never_mixes_a_source_with_what_was_indexed_anew(tmp_path, memory, n_asked):
+    store = write_index(tmp_path / "index", SOURCES)
+    index = open_index(store.url, memory=memory)
+    for page in PAGES[:n_asked]:
+        index.search(query_of(page))
+    # what a query without candidates leaves behind: the band tables alone are in memory
+    for segment in index.segments:
+        segment.find_hits(np.stack([query_of(page).keys for page in PAGES]))
+    url = next(iter(SOURCES))
+    changed = {**SOURCES, url: SOURCES[url][:0:-1]}
+    write_source(store, url, changed[url])
+    states = [all_pages(SOURCES), all_pages(changed)]
+    is_new = False
+    for page in PAGES[::7]:
+        # from memory as it was opened, or as it is now, and from then on
+        expected = [brute_force(pages, query_of(page)) for pages in states]
+        answer = found(index.search(query_of(page)))
+        assert answer in expected[is_new:]
+        is_new |= answer != expected[0]
+    assert len(index.pages) == len(states[1])
+
+
+def test_segments_of_another_index_are_refused_by_name(tmp_path):
+    store = write_index(tmp_path / "index", SOURCES)
+    other = write_index(tmp_path / "other", random_sources(seed=2), IndexConfig(n_bands=6, n_rows=2, seed=7))
+    name = other.list_names("segments")[0]
+    Path(other.path(f"segments/{name}")).rename(store.path(f"segments/{name}"))
+    for ask in (open_index, compact):
+        with pytest.raises(IndexFormatError, match=f"{name} was built with other parameters"):
+            ask(store.url)
+
+
+def test_a_row_beyond_what_an_id_can_name_is_no_page_of_the_next_source(tmp_path):
+    store = write_index(tmp_path / "index", SOURCES)
+    compact(store.url)
+    index = open_index(store.url)
+    origins = index.segments[0].origins
+    assert index.search(f"id:{origins[1]}-1", 1).matches[0].page_id == f"{origins[1]}-1"
+    with pytest.raises(PageError, match="there is no page"):
+        index.search(f"id:{origins[0]}-{2**32 + 1}")
+
+
 def test_index_against_index(index, tmp_path):
     other = random_sources(seed=1, n_sources=1, n_pages=20)
     write_index(tmp_path / "other", other)
@@ -293,3 +342,27 @@ def test_a_list_of_pages(index, tmp_path):
     names.write_text("\n")
     with pytest.raises(PageError, match="is empty"):
         list(index.search_batch(str(names)))
+
+
+def test_a_list_is_read_as_that_of_a_build_and_goes_on_behind_what_cannot_be_read(index, tmp_path, capsys, monkeypatch):
+    html = "<html><body>" + "<div><p>text</p></div>" * 20 + "</body></html>"
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.html").write_text(html)
+    page_id = f"id:{PAGES[5]['page_id']}"
+    lines = ["# pages", "b.html", page_id, "http://127.0.0.1:1/", "gone.html", "", "a.html", "warc:gone.warc#0"]
+    names = tmp_path / "pages.txt.gz"
+    names.write_bytes(gzip.compress("\n".join(lines).encode()))
+    monkeypatch.chdir("/")
+    failed = []
+    answers = list(index.search_batch(names, 3, on_failure=lambda name, error: failed.append(name)))
+    b, a = str(tmp_path / "b.html"), str(tmp_path / "a.html")
+    assert [query.place[0] if query.place else query.name for query, _ in answers] == [b, page_id, a]
+    assert failed == ["http://127.0.0.1:1/", str(tmp_path / "gone.html"), f"warc:{tmp_path / 'gone.warc'}#0"]
+    with pytest.raises(TreesimError, match=r"127\.0\.0\.1"):
+        list(index.search_batch(names))
+    assert main(["query", "--batch", str(names), "--index", index.url, "--quiet"]) == 1
+    out, err = capsys.readouterr()
+    written = [json.loads(line) for line in out.splitlines()]
+    assert [line["query"] for line in written if "error" in line] == failed
+    assert len(written) == 6
+    assert err.count("not asked: ") == 3

@@ -109,6 +109,19 @@ def test_an_export_holds_all_there_is(url, tmp_path, file_format, is_compacted):
         assert signatures[shape] == query.signature.tolist()
 
 
+def test_an_export_goes_to_a_folder_of_its_own_and_is_whole(url, tmp_path, tree_digest, capsys):
+    before = tree_digest(url)
+    for place in ("s3://bucket/tables", "", url):
+        assert main(["export", url, "--to", place]) == 2
+        assert "folder" in capsys.readouterr().err
+    assert tree_digest(url) == before
+    index = open_index(url)
+    Path(url, "segments", index.segments[-1].segment_id, "bands.parquet").unlink()  # breaks off at the very end
+    with pytest.raises(FileNotFoundError):
+        index.export(tmp_path / "tables")
+    assert list((tmp_path / "tables").iterdir()) == []
+
+
 def test_the_commands(url, tmp_path, capsys):
     page = PAGES[0]
     assert main(["query", f"id:{page['page_id']}", "--index", url, "--json", "-k", "3", "--one-per-host"]) == 0

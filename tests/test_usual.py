@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treesim_dask.crawl import streams, verified
+from treesim_dask.crawl import gunzip, streams
 from treesim_dask.crawl.archives import ArchiveReader
 from treesim_dask.crawl.sniffing import GZIP_MAGIC
 from treesim_dask.crawl.streams import ByteStream, stream_bytes
@@ -53,15 +53,26 @@ def warc_records(draw):
     version = draw(st.sampled_from([b"WARC/1.0", b"WARC/1.1", b"WARC/0.18", b"WARC/1.0 "]))
     ending = draw(st.sampled_from([b"\r\n\r\n", b"\r\n\r\n", b"\n\n", b"", b"\r\n\r\n\r\n", b"junk"]))
     line_end = draw(st.sampled_from([b"\r\n", b"\r\n", b"\r\n", b"\n"]))
-    return line_end.join([version, *fields, b"", b""]) + content + ending
+    leading = draw(st.sampled_from([b"", b"", b"", b"\r\n", b"\r\n\r\n", b"\n"]))
+    return leading + line_end.join([version, *fields, b"", b""]) + content + ending
 
 
-def read_all(data, *, try_usual, try_verified=False):
+@st.composite
+def gzip_members(draw, data):
+    """The bytes in one member, in two, or with a member of line ends or of nothing before or behind."""
+    blank = gzip.compress(draw(st.sampled_from([b"", b"\r\n", b"\r\n\r\n"])))
+    cut = draw(st.integers(0, len(data)))
+    level = draw(st.sampled_from([0, 1]))  # stored, so that the file holds what the WARC record says
+    whole, halves = gzip.compress(data, level), gzip.compress(data[:cut], level) + gzip.compress(data[cut:], level)
+    return draw(st.sampled_from([whole, whole, whole, blank + whole, whole + blank, halves, blank + halves]))
+
+
+def read_all(data, *, try_usual, try_fast=False):
     skipped = SkippedLog()
     responses = []
     stream = stream_bytes("a.warc.gz", data)
     try:
-        responses.extend(ArchiveReader(stream, skipped, MAX_CONTENT, try_usual=try_usual, try_verified=try_verified))
+        responses.extend(ArchiveReader(stream, skipped, MAX_CONTENT, try_usual=try_usual, try_fast=try_fast))
     except SourceError as error:
         responses.append(str(error))
     return responses, skipped
@@ -70,8 +81,8 @@ def read_all(data, *, try_usual, try_verified=False):
 def assert_same(data):
     expected = read_all(data, try_usual=False)
     assert read_all(data, try_usual=True) == expected
-    if verified.IS_INSTALLED:
-        assert read_all(data, try_usual=True, try_verified=True) == expected
+    if gunzip.IS_INSTALLED:
+        assert read_all(data, try_usual=True, try_fast=True) == expected
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +132,10 @@ def test_damaged_archive(demo_archive, data):
     assert_same(bytes(damaged))
 
 
-@given(st.lists(warc_records(), min_size=1, max_size=4), st.integers(0, 3))
-def test_odd_records(records, n_in_first_member):
+@given(st.lists(warc_records(), min_size=1, max_size=4), st.integers(0, 3), st.data())
+def test_odd_records(records, n_in_first_member, data):
     first = b"".join(records[:n_in_first_member])
-    assert_same(b"".join(gzip.compress(part, 1) for part in [first, *records[n_in_first_member:]]))
+    assert_same(b"".join(data.draw(gzip_members(part)) for part in [first, *records[n_in_first_member:]]))
 
 
 @pytest.mark.parametrize("n_in_member", [1, 3])
@@ -178,25 +189,93 @@ def test_usual_and_unusual_records_are_told_apart():
     assert read_usual_http(b"HTTP/1.1 200 OK\r\n\r\nx", 0, 18) is None  # the header goes on behind the content
 
 
-@pytest.mark.skipif(not verified.IS_INSTALLED, reason="needs the extra fast")
-class TestVerified:
-    """What FastWARC reads is taken with proof only, and what it read too far is not asked for again."""
+def forged_record(n_behind):
+    """A WARC record that holds its own length, where the trailer of a member of it lay if it began elsewhere."""
+    record = whole_record(HTTP_HEADERS[0] + b"<p>" + b"size" + b"y" * (n_behind - 8))
+    return record.replace(b"size", len(record).to_bytes(4, "little"))
 
-    def test_all_but_the_last_record_are_proven(self, demo_archive):
-        stream = stream_bytes("a.warc.gz", demo_archive)
-        records = list(verified.read_verified(stream, MAX_CONTENT))
-        assert [r.offset + r.length for r in records[:-1]] == [r.offset for r in records[1:]]
-        rest = gzip.decompress(bytes(stream.peek()))
-        assert sum(r.n_decoded for r in records) + len(rest) == len(gzip.decompress(demo_archive))
-        assert rest.count(b"WARC/1.") == 1
+
+LINE_END = gzip.compress(b"\r\n", mtime=0)
+FORGED = forged_record(len(LINE_END))
+WHOLE = gzip.compress(whole_record(HTTP_HEADERS[0] + b"<p>"), mtime=0)
+LINE_ENDS = gzip.compress(b"\r\n\r\n", mtime=0)
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        pytest.param(LINE_END + gzip.compress(FORGED, 0) + WHOLE * 3, id="forged length"),
+        pytest.param(
+            LINE_END + gzip.compress(FORGED[:60], 0) + gzip.compress(FORGED[60:], 0) + WHOLE * 3,
+            id="forged length, two members",
+        ),
+        pytest.param(WHOLE + (LINE_ENDS + WHOLE) * 3, id="line ends between"),
+        pytest.param(
+            WHOLE + gzip.compress(b"\r\n" + gzip.decompress(WHOLE)[:-2]) + WHOLE * 2, id="line end before, not behind"
+        ),
+        pytest.param(
+            WHOLE + gzip.compress(b"\r\n\r\n" + gzip.decompress(WHOLE)[:-4]) + WHOLE * 2, id="line ends before"
+        ),
+    ],
+)
+def test_lengths_that_add_up_to_those_of_a_usual_record(archive):
+    assert_same(archive)
+
+
+def test_two_short_members_are_not_one():
+    record = whole_record(HTTP_HEADERS[0])
+    halves = [gzip.compress(half, 9) for half in (record[:50], record[50:])]
+    assert max(map(len, halves)) < 256
+    assert_same(WHOLE + b"".join(halves) + WHOLE * 2)
+
+
+@pytest.mark.skipif(not gunzip.IS_INSTALLED, reason="needs the extra fast")
+class TestFastGunzip:
+    """What FastWARC decodes is taken with proof only."""
+
+    def test_whole_members_are_what_zlib_makes_of_them(self, demo_archive):
+        fast = gunzip.FastGunzip()
+        contents = [bytes(range(256)) * n for n in (1, 2, 4_000)] + [b"x", whole_record(b"y"), demo_archive]
+        for content in contents:
+            for level in (0, 1, 9):
+                assert fast.unpack(memoryview(gzip.compress(content, level))) == content
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            *(pytest.param(lambda member, n=n: member[:-n], id=f"cut by {n}") for n in range(1, 12)),
+            *(
+                pytest.param(
+                    lambda member, n=n: member[:-n] + bytes([member[-n] ^ 1]) + member[len(member) - n + 1 :],
+                    id=f"flip {n}",
+                )
+                for n in range(1, 12)
+            ),
+            pytest.param(lambda member: member + b"x", id="one byte more"),
+            pytest.param(lambda member: member + member[-4:], id="its length again"),
+            pytest.param(lambda member: member + member[-8:], id="its trailer again"),
+            pytest.param(lambda member: member + bytes(4), id="zeros behind"),
+            pytest.param(lambda member: b"junk" + member, id="junk before"),
+            pytest.param(lambda member: member[:3] + b"\xe0" + member[4:], id="unknown flags"),
+        ],
+    )
+    def test_what_is_not_one_whole_member_is_refused_and_forgotten(self, damage):
+        fast = gunzip.FastGunzip()
+        for content in (b"<p>" * 50, (8 * 10**6).to_bytes(4, "little") * 40):
+            whole = gzip.compress(content, 0, mtime=0)
+            for member in (damage(whole), damage(gzip.compress(content, mtime=0))):
+                assert fast.unpack(memoryview(member)) is None
+                assert fast.unpack(memoryview(whole)) == content
+
+    def test_a_long_member_is_left_to_the_other_decoder(self):
+        assert gunzip.FastGunzip().unpack(memoryview(gzip.compress(bytes(2**22 + 1)))) is None
 
     @pytest.mark.parametrize("n_bytes", [1, 4, 5, 8])
     def test_damage_in_a_trailer_is_never_passed_over(self, demo_archive, n_bytes):
-        end = list(verified.read_verified(stream_bytes("a.warc.gz", demo_archive), MAX_CONTENT))[5].offset
+        end = read_all(demo_archive, try_usual=False)[0][5].offset
         damaged = bytearray(demo_archive)
         damaged[end - n_bytes] ^= 1
-        stream = stream_bytes("a.warc.gz", bytes(damaged))
-        assert len(list(verified.read_verified(stream, MAX_CONTENT))) < 5
+        assert read_all(bytes(damaged), try_usual=True, try_fast=True)[1].reason
         assert_same(bytes(damaged))
 
     @pytest.mark.parametrize("chunk_bytes", [100, 1_000, 2**20])
@@ -211,6 +290,6 @@ class TestVerified:
             opened.append(position)
             return stream_bytes("a.warc.gz", archive)._connect(position)
 
-        reader = ArchiveReader(ByteStream("a.warc.gz", connect), SkippedLog(), MAX_CONTENT, try_verified=True)
+        reader = ArchiveReader(ByteStream("a.warc.gz", connect), SkippedLog(), MAX_CONTENT, try_fast=True)
         assert list(reader) == read_all(archive, try_usual=False)[0]
         assert opened == [0]

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import html
+import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from treesim_dask.allocator import keep_freed_memory
-from treesim_dask.config import IndexConfig
-from treesim_dask.errors import ConfigError
+from treesim_dask.config import IndexConfig, check_strings
+from treesim_dask.errors import ConfigError, IndexFormatError, TreesimError
 from treesim_dask.index.cache import DEFAULT_MEMORY, Cache
-from treesim_dask.index.live import count_live, live_segments
+from treesim_dask.index.live import count_live, live_segments, stamp_segments
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.segment import SEGMENTS
 from treesim_dask.index.store import Store
 from treesim_dask.query.matches import SegmentAnswer
 from treesim_dask.query.metrics import DEFAULT_METRIC, check_metric, find_metric
-from treesim_dask.query.options import Conditions, SearchOptions
+from treesim_dask.query.options import Conditions, SearchOptions, is_public_suffix
 from treesim_dask.query.page import QueryPage, check_hosts, load_queries
 from treesim_dask.query.search import fill_answers, in_blocks, search_segments
 
@@ -36,11 +37,17 @@ if TYPE_CHECKING:
 
 WORKING_MEMORY = 256 * 2**20  # what a process takes at most for queries beside what it may keep; a test holds it
 
+PageLike = str | bytes | os.PathLike[str] | QueryPage  # a page or how it is called
+
 _T = TypeVar("_T")
+_OPTIONS = {field.name for field in fields(SearchOptions)} - {"n_agree", "bands_and_rows"}  # these are set here
+_N_TRIES = 4  # to read an index between two of its changes
 _PAGES_AT_ONCE = 64  # loaded and parsed together, as whole pages are large
 
 
-def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memory: int = DEFAULT_MEMORY) -> Index:
+def open_index(
+    url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None, memory: int = DEFAULT_MEMORY
+) -> Index:
     """Open an index for queries.
 
     Keep it open for many: what it has read stays in memory, up to a bound.
@@ -60,7 +67,7 @@ def open_index(url: str, storage_options: Mapping[str, Any] | None = None, memor
 
 
 def check(
-    index: str,
+    index: str | os.PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     repair: bool = False,
     on_segment: Callable[[int, int], None] = lambda done, total: None,
@@ -75,29 +82,29 @@ def check(
     storage_options
         Passed to the fsspec file system.
     repair
-        Remove orphans and return what is left.
+        Remove orphans and return what is left. Refused while the index is compacted or merged into.
     on_segment
         Called after each segment with the number checked and the number of all.
     quick
         Compare names and sizes only, which opens no file of a segment.
     """
-    from treesim_dask.index.check import check_index, remove_orphans
+    from treesim_dask.index.check import check_index, repair_index
 
     store = Store(index, storage_options)
-    problems = list(check_index(store, on_segment, quick=quick))
-    if not repair:
-        return problems
-    removed = remove_orphans(store, problems)
-    return [problem for problem in problems if problem not in removed]
+    if repair:
+        return repair_index(store, on_segment, quick=quick)
+    return list(check_index(store, on_segment, quick=quick))
 
 
 def merge(
-    others: Sequence[str],
-    index: str,
+    others: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+    index: str | os.PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     on_segment: Callable[[int], None] = lambda n_copied: None,
 ) -> int:
     """Add the pages of other indexes to an index, a new one where there is none, and return the segments copied.
+
+    A source that several of them hold is there once, without the pages that were deleted from any of them.
 
     Parameters
     ----------
@@ -112,10 +119,10 @@ def merge(
     """
     from treesim_dask.index.merging import merge_indexes
 
+    urls = [others] if isinstance(others, (str, os.PathLike)) else others
+    stores = [Store(url, storage_options) for url in urls]
     n_copied = 0
-    for n_copied, _ in enumerate(
-        merge_indexes(Store(index, storage_options), [Store(url, storage_options) for url in others]), 1
-    ):
+    for n_copied, _ in enumerate(merge_indexes(Store(index, storage_options), stores), 1):
         on_segment(n_copied)
     return n_copied
 
@@ -163,7 +170,8 @@ class Index:
     def refresh(self) -> None:
         """See the index as it is now; what was kept of it in memory is read again."""
         self.cache = Cache(self._memory)
-        self.segments = live_segments(self.store, self.cache)
+        self._stamps = stamp_segments(self.store)
+        self.segments = live_segments(self.store, self.cache, self.config.fingerprint)
         self._snapshot = uuid.uuid4().hex
         self.__dict__.pop("info", None)
 
@@ -174,7 +182,7 @@ class Index:
 
     def search(
         self,
-        page: str | bytes | QueryPage,
+        page: PageLike,
         k: int = 10,
         client: Client | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -186,7 +194,7 @@ class Index:
 
     def search_many(
         self,
-        pages: Iterable[str | bytes | QueryPage],
+        pages: Iterable[PageLike],
         k: int = 10,
         client: Client | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -199,7 +207,12 @@ class Index:
             yield from zip(block, self._answer(block, chosen, client), strict=True)
 
     def search_batch(
-        self, batch: str, k: int = 10, storage_options: Mapping[str, Any] | None = None, **options: Any
+        self,
+        batch: str | os.PathLike[str],
+        k: int = 10,
+        storage_options: Mapping[str, Any] | None = None,
+        on_failure: Callable[[str, TreesimError], None] | None = None,
+        **options: Any,
     ) -> Iterator[tuple[QueryPage, SegmentAnswer]]:
         """Yield all pages of a folder, a WARC file, another index or a list of pages, each with its answer.
 
@@ -211,39 +224,55 @@ class Index:
             As for `search`.
         storage_options
             For reading archives, or another index.
+        on_failure
+            Called with each line of a list whose pages cannot be read, and why; without it the first ends all.
         """
         from treesim_dask.query.batch import read_queries
 
         load = partial(self._load, storage_options=storage_options)
-        queries = read_queries(batch, load, self.config, storage_options)
+        queries = read_queries(os.fspath(batch), load, self.config, storage_options, on_failure)
         return self.search_many(queries, k, storage_options=storage_options, **options)
 
-    def _load(self, page: str | bytes | QueryPage, storage_options: Mapping[str, Any] | None) -> QueryPage:
+    def _load(self, page: PageLike, storage_options: Mapping[str, Any] | None) -> QueryPage:
         return next(self._load_all([page], storage_options))
 
-    def _load_all(
-        self, pages: Iterable[str | bytes | QueryPage], storage_options: Mapping[str, Any] | None
-    ) -> Iterator[QueryPage]:
+    def _load_all(self, pages: Iterable[PageLike], storage_options: Mapping[str, Any] | None) -> Iterator[QueryPage]:
         remaining = iter(pages)
         while some := list(islice(remaining, _PAGES_AT_ONCE)):
             yield from self._retry(partial(self._load_some, some, storage_options))
 
-    def _load_some(
-        self, pages: Sequence[str | bytes | QueryPage], storage_options: Mapping[str, Any] | None
-    ) -> list[QueryPage]:
-        return load_queries(pages, self.segments, self.config, storage_options)
+    def _load_some(self, pages: Sequence[PageLike], storage_options: Mapping[str, Any] | None) -> list[QueryPage]:
+        named = [os.fspath(page) if isinstance(page, os.PathLike) else page for page in pages]
+        return load_queries(named, self.segments, self.config, storage_options)
 
-    def _retry(self, ask: Callable[[], _T]) -> _T:
-        """Ask; where compaction has removed a segment meanwhile, again of those that took its place."""
-        try:
-            return ask()
-        except FileNotFoundError:
+    def _retry(self, ask: Callable[[], _T], is_here: bool = True) -> _T:
+        """Ask; where something was read and the segments are no longer those that were opened, again of what is there.
+
+        Compaction removes segments, and a source that is indexed anew has other files under the same names: what is
+        kept in memory does not go with them. An answer from memory alone is right as it is, and nothing is looked up.
+        """
+        for n_failed in range(_N_TRIES):
+            n_missed = self.cache.n_missed
+            try:
+                answer = ask()
+                # workers keep their own pieces
+                if (is_here and self.cache.n_missed == n_missed) or self._is_as_opened():
+                    return answer
+            except (FileNotFoundError, IndexFormatError):
+                if n_failed and self._is_as_opened():
+                    raise
             self.refresh()
-            return ask()
+        raise IndexFormatError(f"{self.url} changes faster than it can be read: ask again once its build is done")
 
-    def _see_compaction(self) -> None:
-        """See the index as it is now if one of its segments is gone: what is read later has to find its files."""
-        if not {segment.segment_id for segment in self.segments}.issubset(self.store.list_names(SEGMENTS)):
+    def _is_as_opened(self) -> bool:
+        now = stamp_segments(self.store, [segment.segment_id for segment in self.segments])
+        return now.items() <= self._stamps.items()
+
+    def _see_changes(self) -> None:
+        """See the index as it is now if its segments are not those that were opened: what is read later is of now."""
+        # compaction removes segments before it writes the catalog
+        is_there = {segment.segment_id for segment in self.segments}.issubset(self.store.list_names(SEGMENTS))
+        if not is_there or not self._is_as_opened():
             self.refresh()
 
     def _answer(
@@ -252,9 +281,11 @@ class Index:
         check_metric(options.ordering, self.config)
         check_hosts(queries, options.conditions)
         ask = partial(self._ask, client)
-        return self._retry(lambda: self._ask_and_fill(ask, queries, options))
+        return self._retry(lambda: self._ask_and_fill(ask, queries, options), is_here=client is None)
 
     def _options(self, k: int, storage_options: Mapping[str, Any] | None, options: Mapping[str, Any]) -> SearchOptions:
+        if unknown := options.keys() - _OPTIONS:
+            raise ConfigError(f"a search has no option {min(unknown)!r}; there are {', '.join(sorted(_OPTIONS))}")
         has_formula = self.config.family == "minhash"
         bands_and_rows = (self.config.n_bands, self.config.n_rows) if has_formula else None
         return SearchOptions(k, storage_options=storage_options, bands_and_rows=bands_and_rows, **options)
@@ -274,7 +305,7 @@ class Index:
 
         return search_on_cluster(client, self.segments, queries, options, self._snapshot, self._memory)
 
-    def query(self, page: str | bytes | QueryPage, k: int = 10, **options: Any) -> pandas.DataFrame:
+    def query(self, page: PageLike, k: int = 10, **options: Any) -> pandas.DataFrame:
         """Return the pages built most like the given one, best first.
 
         Parameters
@@ -291,7 +322,7 @@ class Index:
         Returns
         -------
         pandas.DataFrame
-            A row a match, with the columns of `treesim_dask.query.search.Match`.
+            A row a match, with the columns of `treesim_dask.query.matches.Match`.
         """
         import pandas
 
@@ -312,7 +343,7 @@ class Index:
         """The pages of all segments as a lazy Dask DataFrame, one partition a segment."""
         from treesim_dask.dataflow import page_frame
 
-        self._see_compaction()
+        self._see_changes()
         return page_frame(self.segments)
 
     @property
@@ -320,7 +351,7 @@ class Index:
         """The signatures of all distinct shapes as a lazy Dask array. Shape (n_shapes, n_hashes), dtype uint32."""
         from treesim_dask.dataflow import signature_array
 
-        self._see_compaction()
+        self._see_changes()
         return signature_array(self.segments, self.config.n_hashes)
 
     @cached_property
@@ -346,19 +377,24 @@ class Index:
         hosts: Collection[str] = (),
         page_ids: Collection[str] = (),
         warcs: Collection[str] = (),
+        whole_suffix: bool = False,
     ) -> int:
         """Delete pages by URL, host (with its subdomains), page id or WARC file, and return how many.
 
         They are gone from all later answers at once, and from the files with the next compaction. A WARC file may be
-        given by the end of its path.
+        given by the end of its path. A host that is a public suffix, such as ``com``, is refused without
+        `whole_suffix`: all sites below it are meant then.
         """
         from treesim_dask.index.deletion import delete_pages
 
         given = {"urls": urls, "hosts": hosts, "page_ids": page_ids, "warcs": warcs}
         for name, values in given.items():
-            if isinstance(values, str):
-                raise ConfigError(f"{name} must be a list of strings, got the string {values!r}; write [{values!r}]")
+            if "" in check_strings(name, values):
+                raise ConfigError(f"one of the {name} to delete is empty")
         wanted, wanted_urls = Conditions(hosts=tuple(hosts)), set(urls)
+        if not whole_suffix and (suffixes := [host for host in wanted.hosts if is_public_suffix(host)]):
+            what = f"anybody may have a site below {suffixes[0]}: name the domains, or give whole_suffix to delete all"
+            raise ConfigError(what, "whole_suffix")
 
         def is_meant(page: dict[str, Any]) -> bool:
             is_of_warc = any(page["warc"] == warc or page["warc"].endswith("/" + warc) for warc in warcs)
@@ -369,7 +405,7 @@ class Index:
         self.refresh()
         return n_deleted
 
-    def export(self, folder: str, file_format: str = "parquet") -> dict[str, int]:
+    def export(self, folder: str | os.PathLike[str], file_format: str = "parquet") -> dict[str, int]:
         """Write the index as three tables, ``pages``, ``shapes`` and ``bands``, and return the rows of each.
 
         Parameters

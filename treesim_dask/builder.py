@@ -2,123 +2,39 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.clients import open_client
+from treesim_dask.choice import InputChoice
+from treesim_dask.clients import Place
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
-from treesim_dask.dataflow import BuildJob, Outcome, SourceFailure, build_segments, build_segments_here
+from treesim_dask.dataflow import BuildJob, build_segments, build_segments_here
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError, IndexFormatError, SourceError, StorageError
 from treesim_dask.hashing.family import make_family
 from treesim_dask.index.catalog import CATALOG, forget_segments
 from treesim_dask.index.deletion import delete_copies, delete_sources
+from treesim_dask.index.leftovers import clear_leftovers
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
-from treesim_dask.index.segment import SEGMENTS, SegmentSummary, gather_catalog, list_segments, segment_id_of
-from treesim_dask.index.store import STAGING, Store, check_is_folder
-from treesim_dask.inputs import resolve_inputs
+from treesim_dask.index.segment import SEGMENTS, gather_catalog, list_segments, segment_id_of
+from treesim_dask.index.store import Store, check_is_folder
+from treesim_dask.report import BuildReport
 from treesim_dask.types import Source
 
 if TYPE_CHECKING:
     from distributed import Client
 
-
-@dataclass(slots=True)
-class BuildReport:
-    """What a build did, and while it runs, how far it is.
-
-    ``n_sources`` were asked for, ``n_already_indexed`` of them needed nothing, ``n_replaced`` were indexed before as
-    they were then, or with another page filter, and lose those pages; ``n_done`` are finished in this run,
-    ``failures`` gave no segment and ``empty`` no page. Counts are of this run. Times are wall-clock seconds:
-    ``start_seconds`` until the workers are there, ``seconds`` from then on; ``core_seconds`` is how long the workers
-    were busy, all together, without what they waited for processors that others used.
-    """
-
-    n_sources: int = 0
-    n_already_indexed: int = 0
-    n_replaced: int = 0
-    n_done: int = 0
-    n_pages: int = 0
-    n_shapes: int = 0
-    n_html_bytes: int = 0
-    n_index_bytes: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    damage: list[tuple[str, str, int]] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)
-    failures: list[SourceFailure] = field(default_factory=list)
-    start_seconds: float = 0.0
-    seconds: float = 0.0
-    core_seconds: float = 0.0
-    running: dict[str, int] = field(default_factory=dict, repr=False)
-    started: float = field(default_factory=time.monotonic, repr=False)
-
-    @property
-    def n_pending(self) -> int:
-        """Sources of this run that are not finished yet."""
-        return self.n_sources - self.n_already_indexed - self.n_done - len(self.failures)
-
-    @property
-    def failed_segments(self) -> set[str]:
-        """The segments that the failed sources would have given."""
-        return {segment_id_of(failure.source_url) for failure in self.failures}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        values = {**asdict(self), "skipped": dict(self.skipped)}
-        return {name: value for name, value in values.items() if name not in ("running", "started")}
-
-    def __str__(self) -> str:
-        n_files = self.n_sources - self.n_already_indexed
-        rate = self.n_pages_so_far / max(self.seconds, 1e-9)
-        return f"files {n_files - self.n_pending:,}/{n_files:,}, pages {self.n_pages_so_far:,} ({rate:,.0f}/s)"
-
-    @property
-    def n_pages_so_far(self) -> int:
-        """Pages of this run, those of unfinished sources included."""
-        return self.n_pages + sum(list(self.running.values()))
-
-    def start(self) -> None:
-        """Note that the workers are there."""
-        now = time.monotonic()
-        self.start_seconds, self.started = now - self.started, now
-
-    def stop_clock(self) -> None:
-        """Note how long it took so far."""
-        self.seconds = time.monotonic() - self.started
-
-    def note_pages(self, source_url: str, n_pages: int) -> None:
-        """Note how far a source is that is not finished."""
-        self.running[source_url] = n_pages
-        self.stop_clock()
-
-    def add(self, outcome: Outcome, core_seconds: float = 0.0) -> None:
-        """Count one finished source."""
-        self.core_seconds += core_seconds
-        self.stop_clock()
-        self.running.pop(outcome.source_url, None)
-        if not isinstance(outcome, SegmentSummary):
-            self.failures.append(outcome)
-            return
-        self.n_done += 1
-        self.n_pages += outcome.n_pages
-        self.n_shapes += outcome.n_shapes
-        self.n_html_bytes += outcome.n_html_bytes
-        self.n_index_bytes += outcome.n_bytes
-        self.skipped.update(outcome.skipped)
-        self.damage.extend((reason, warc, offset) for reason, warc, offset in outcome.damage)
-        if not outcome.n_pages:
-            self.empty.append(outcome.source_url)
+_TASK = "build"  # names the mark of a build at work
 
 
 def build(
-    inputs: Sequence[str] | str,
-    index: str,
+    inputs: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+    index: str | os.PathLike[str],
     *,
     config: IndexConfig | Mapping[str, Any] | None = None,
     page_filter: PageFilter | None = None,
@@ -184,56 +100,65 @@ def build(
     on_start
         Called with the Dask client once the work is about to start.
     """
-    page_filter = page_filter or PageFilter()
-    where: dict[str, Any] = {
-        "workers": workers,
-        "scheduler": scheduler,
-        "scheduler_file": scheduler_file,
-        "cluster": cluster,
-        "jobs": jobs,
-        "lifetime": lifetime,
-        "tls": tls,
-    }
-    _check_place(where, client, shard, max_connections)
+    choice = InputChoice(inputs, limit, sample, sample_seed, dict(storage_options or {}), crawl_base_url)
+    place = Place(workers, scheduler, scheduler_file, cluster, jobs, lifetime, tls, client, shard, max_connections)
+    options: dict[str, Any] = {"strict": strict, "vectors": vectors, "index_options": index_options}
+    watch: dict[str, Any] = {"on_progress": on_progress, "on_start": on_start}
+    return build_index(choice, index, place, config=config, page_filter=page_filter, **options, **watch)
+
+
+def build_index(
+    choice: InputChoice,
+    index: str | os.PathLike[str],
+    place: Place,
+    *,
+    config: IndexConfig | Mapping[str, Any] | None = None,
+    page_filter: PageFilter | None = None,
+    strict: bool = False,
+    vectors: bool = True,
+    index_options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[BuildReport], None] = lambda report: None,
+    on_start: Callable[[Client], None] = lambda client: None,
+) -> BuildReport:
+    """Index a choice of input at a place; see `build`."""
     # 1. what is asked for, and what of it the index does not have yet
     store = Store(index, index_options)
-    existing = _existing_parameters(store)
-    config = _wanted_parameters(store, existing, config)
-    sources = resolve_inputs(
-        [inputs] if isinstance(inputs, str) else inputs,
-        limit=limit,
-        sample=sample,
-        seed=sample_seed,
-        storage_options=storage_options,
-        crawl_base_url=crawl_base_url,
-    )
-    if limit is not None or sample is not None:
-        _refuse_parts_of_groups(store, sources)
-    if shard is not None:
-        sources = _take_shard(sources, *shard)
-    pending, n_replaced = _pending_sources(store, sources, page_filter)
-    report = BuildReport(len(sources), len(sources) - len(pending), n_replaced)
+    config = _wanted_parameters(store, config)
+    page_filter = page_filter or PageFilter()
+    sources = choice.find_sources()
+    leftovers = {segment_id_of(source.url) for source in sources} | {_TASK}
+    clear_leftovers(store, leftovers)  # it may put back what was to be exchanged
+    indexed = live_sources(store)
+    if not choice.is_whole:
+        _refuse_parts_of_groups(sources, indexed)
+    sources = place.take_share(sources)
+    pending = _pending_sources(sources, indexed, page_filter)
+    written = {segment_id_of(source.url) for source in pending}
+    report = BuildReport(len(sources), len(sources) - len(pending))
+    report.outdated = {source.url for source in pending if segment_id_of(source.url) in indexed}
     # 2. the work
     if pending:
-        forget_segments(store, {segment_id_of(source.url) for source in pending})
-        options = dict(index_options or {}), dict(storage_options or {})
+        options = dict(index_options or {}), dict(choice.storage_options)
         job = BuildJob(store.url, config, page_filter, strict, *options, vectors)
-        with ExitStack() as stack:
-            if existing is None:
-                stack.enter_context(_new_index(store, config, is_shared=shard is not None))
-            if shard is None and client is None:
-                where["jobs"] = jobs and min(jobs, len(pending))
-                client = stack.enter_context(open_client(**where))
+        with _at_work(store, config), _open(place, len(pending)) as client:
+            forget_segments(store, written)
             report.start()
             if client is not None:
                 on_start(client)
-            _index_pending(client, pending, job, max_connections, report, on_progress)
+            _index_pending(client, pending, job, place.max_connections, report, on_progress)
             _refuse_total_failure(report)
     # 3. what it leaves behind
-    _remove_leftovers(store, sources, is_whole=shard is None and limit is None and sample is None)
-    _update_catalog(store, {segment_id_of(source.url) for source in pending} - report.failed_segments)
+    clear_leftovers(store, leftovers)
+    is_whole = choice.is_whole and place.shard is None
+    _remove_outdated(store, sources, indexed, _replaced_roots(sources, report, is_whole))
+    _update_catalog(store, written - report.failed_segments)
     report.stop_clock()
     return report
+
+
+def _open(place: Place, n_sources: int) -> AbstractContextManager[Client | None]:
+    """Return the client of a place; None for a shard, which is built in this process."""
+    return place.open(n_sources) if place.shard is None else nullcontext()
 
 
 def _index_pending(
@@ -259,33 +184,9 @@ def _index_pending(
         on_progress(report)
 
 
-def _check_place(
-    where: Mapping[str, Any], client: Client | None, shard: tuple[int, int] | None, max_connections: int | None
-) -> None:
-    """Refuse what cannot be meant before anything is read or started."""
-    if max_connections is not None and max_connections < 1:
-        raise ConfigError(f"max_connections must be at least 1, got {max_connections}")
-    if where["workers"] is not None and where["workers"] < 1:
-        raise ConfigError(f"workers must be at least 1, got {where['workers']}")
-    given = [name for name, value in where.items() if value] + (["client"] if client is not None else [])
-    if shard is not None and given:
-        raise ConfigError(f"a shard runs in this process: it goes without {', '.join(given)}")
-
-
-def _existing_parameters(store: Store) -> IndexConfig | None:
-    """Return the parameters of the index that is there, or None."""
-    check_is_folder(store)
-    if not store.exists(MANIFEST):
-        if store.exists(SEGMENTS):
-            raise IndexFormatError(f"{store.url} holds segments but no {MANIFEST}; restore it from a copy")
-        return None
-    return read_manifest(store)
-
-
-def _wanted_parameters(
-    store: Store, existing: IndexConfig | None, given: IndexConfig | Mapping[str, Any] | None
-) -> IndexConfig:
+def _wanted_parameters(store: Store, given: IndexConfig | Mapping[str, Any] | None) -> IndexConfig:
     """Return the parameters to build with; refuse what does not exist, or does not fit what is there."""
+    existing = _existing_parameters(store)
     if isinstance(given, IndexConfig):
         config = given
     else:
@@ -293,85 +194,128 @@ def _wanted_parameters(
             raise ConfigError(f"there is no index parameter {min(unknown)!r}")
         config = replace(existing or IndexConfig(), **(given or {}))
     make_family(config), shape_pages([], config)
-    if existing is not None:
+    if existing is not None and not _holds_nothing(store):
         check_parameters(store, existing, config)
     return config
 
 
-@contextmanager
-def _new_index(store: Store, config: IndexConfig, is_shared: bool) -> Iterator[None]:
-    """Write the parameters of a new index; take them back if the block raises before a segment is published.
+def _existing_parameters(store: Store) -> IndexConfig | None:
+    """Return the parameters of the index that is there, or None; refuse a folder that holds something else."""
+    check_is_folder(store)
+    # in this order: what another build has just begun holds its manifest before anything else
+    names = [name for name in store.list_names("") if not name.startswith(".")]
+    if store.exists(MANIFEST):
+        return read_manifest(store)
+    if SEGMENTS in names:
+        raise IndexFormatError(f"{store.url} holds segments but no {MANIFEST}; restore it from a copy")
+    if names:
+        held = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise ConfigError(f"{store.url} is no index and holds {held}: give an empty folder, or one that is not there")
+    return None
 
-    An index that others build at the same time stays: its first segment may be on its way.
+
+def _holds_nothing(store: Store, mine: str = "") -> bool:
+    """Tell whether an index has no segment, and nobody but the build with the mark `mine` is about to write one."""
+    return not list_segments(store) and not store.list_at_work(mine)
+
+
+@contextmanager
+def _at_work(store: Store, config: IndexConfig) -> Iterator[None]:
+    """Be seen to be at work on an index, and see that it has its parameters.
+
+    Those that were written for nothing are taken back: the next build may have others.
     """
     was_there = store.exists()
-    write_manifest(store, config)
     try:
-        yield
-    except Exception:
-        if not is_shared and not list_segments(store):
-            for name in (MANIFEST, STAGING, SEGMENTS, CATALOG) if was_there else ("",):
-                store.remove(name)
-        raise
+        with store.announce(_TASK) as mine:
+            try:
+                _write_parameters(store, config, mine)
+                yield
+            except BaseException:
+                if _holds_nothing(store, mine):
+                    for name in (MANIFEST, CATALOG):
+                        store.remove(name)
+                    store.remove_if_empty(SEGMENTS)
+                raise
+    finally:
+        if not was_there:
+            store.remove_if_empty("")
 
 
-def _take_shard(sources: Sequence[Source], number: int, n_shards: int) -> list[Source]:
-    if not 1 <= number <= n_shards:
-        raise ConfigError(f"a shard is given as I/N with I from 1 to N, got {number}/{n_shards}")
-    return list(sources[number - 1 :: n_shards])
+def _write_parameters(store: Store, config: IndexConfig, mine: str) -> None:
+    """Write the parameters where there are none, or others that nobody has used; refuse where they are in use."""
+    existing = read_manifest(store) if store.exists(MANIFEST) else None
+    if existing is not None and existing != config and not _holds_nothing(store, mine):
+        check_parameters(store, existing, config)
+    if existing != config:
+        write_manifest(store, config)
 
 
-def _refuse_parts_of_groups(store: Store, sources: Sequence[Source]) -> None:
+def _refuse_parts_of_groups(sources: Sequence[Source], indexed: Mapping[str, IndexedSource]) -> None:
     """Refuse to take some files of a folder of HTML that is indexed already: the others would be lost or doubled."""
-    roots = {_folder_of(source.url) for source in sources if source.kind == "html"}
-    for known in live_sources(store).values() if roots else ():
-        root = _folder_of(known.source_url)
-        if root in roots:
-            raise ConfigError(f"{root} is in the index already: limit and sample would drop its other files")
+    roots = {source.root for source in sources if source.kind == "html"}
+    for known in indexed.values():
+        if known.root in roots:
+            raise ConfigError(f"{known.root} is in the index already: limit and sample would drop its other files")
 
 
-def _pending_sources(store: Store, sources: Sequence[Source], page_filter: PageFilter) -> tuple[list[Source], int]:
-    """Return the sources that the index does not hold as they are now, and how many of them it holds otherwise."""
-    indexed = live_sources(store)
-    pending, n_replaced = [], 0
+def _pending_sources(
+    sources: Sequence[Source], indexed: Mapping[str, IndexedSource], page_filter: PageFilter
+) -> list[Source]:
+    """Return the sources that the index does not hold as they are now."""
+    pending = []
     for source in sources:
         known = indexed.get(segment_id_of(source.url))
-        if known is None or not _is_current(known, source, page_filter):
+        whole = indexed.get(segment_id_of(source.root)) if source.kind == "extract" else None
+        is_there = whole is not None and whole.page_filter == page_filter.to_dict()
+        if not is_there and (known is None or not _is_current(known, source, page_filter)):
             pending.append(source)
-            n_replaced += known is not None
-    return pending, n_replaced
+    return pending
 
 
 def _is_current(known: IndexedSource, source: Source, page_filter: PageFilter) -> bool:
-    same_size = None in (known.source_size, source.size) or known.source_size == source.size
-    return same_size and known.page_filter == page_filter.to_dict()
+    """Tell whether a source is as it was indexed, as far as filter, size, names and times of its files tell."""
+    states = (known.source_size, source.size), (known.source_digest, source.digest)
+    is_same = all(None in state or state[0] == state[1] for state in states)
+    is_newer = source.modified is not None and known.indexed is not None and source.modified > known.indexed
+    return is_same and not is_newer and known.page_filter == page_filter.to_dict()
 
 
-def _remove_leftovers(store: Store, sources: Sequence[Source], is_whole: bool) -> None:
-    """Remove what this build has made obsolete: its own staging folders, HTML groups that were cut differently, and the
-    pages of HTML files that are in a group of this build now.
+def _replaced_roots(sources: Sequence[Source], report: BuildReport, is_whole: bool) -> set[str]:
+    """Return the roots of which nothing is left but what this build has written.
 
-    A shard does not see all groups and leaves those cut differently to a run over all sources.
+    These are folders of HTML, whose groups may have been cut differently before, and archives that were indexed just
+    now. A group that failed may hold any file of its folder, and a part of the groups is no whole folder.
     """
-    ours = {segment_id_of(source.url) for source in sources}
-    for name in store.list_abandoned():
-        if name.split(".")[0] in ours:
-            store.remove(f"{STAGING}/{name}")
-    store.remove_if_empty(STAGING)
-    groups = {segment_id_of(source.url): source.url for source in sources if source.kind == "html"}
-    known = live_sources(store).values() if groups else ()
-    others = {s.origin: s.source_url for s in known if s.source_kind == "html" and s.origin not in groups}
-    roots = {_folder_of(url) for url in groups.values()}
-    outdated = {name for name, url in others.items() if is_whole and _folder_of(url) in roots}
+    failed = {failure.source_url for failure in report.failures}
+    folders = {source.root for source in sources if source.kind == "html" and is_whole}
+    archives = {source.root for source in sources if source.kind == "archive" and source.url in report.finished}
+    return (folders | archives) - {source.root for source in sources if source.url in failed}
+
+
+def _remove_outdated(
+    store: Store, sources: Sequence[Source], indexed: Mapping[str, IndexedSource], replaced_roots: Collection[str]
+) -> None:
+    """Remove other sources of replaced roots, and of all others the pages that the sources of this build hold too.
+
+    An HTML file may have been indexed by itself before and with its folder now, or the other way round; a WARC record
+    in one extract and now in another, or with its archive.
+    """
+    ours = {segment_id_of(source.url): source for source in sources}
+    others = {name: known for name, known in indexed.items() if name not in ours}
+    outdated = {name for name, known in others.items() if known.root in replaced_roots}
     if outdated:
         delete_sources(store, outdated)
-    if elsewhere := others.keys() - outdated:
-        delete_copies(store, groups, elsewhere)
-
-
-def _folder_of(group_url: str) -> str:
-    """Return the folder or list that a group of HTML files was cut from."""
-    return group_url.rpartition("#")[0]
+    roots, has_html = {source.root for source in sources}, any(source.kind == "html" for source in sources)
+    rivals = {
+        name: known
+        for name, known in others.items()
+        if name not in outdated and (has_html if known.source_kind == "html" else known.root in roots)
+    }
+    if rivals:
+        contested = {known.root for known in rivals.values()}
+        kept = {name for name, source in ours.items() if source.kind == "html" or source.root in contested}
+        delete_copies(store, kept, rivals.keys())
 
 
 def _update_catalog(store: Store, written: set[str]) -> None:

@@ -7,15 +7,19 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import dask
 from distributed import Client, LocalCluster, Security
 
+from treesim_dask.config import check_count
 from treesim_dask.errors import ConfigError
 
+_T = TypeVar("_T")
 DASHBOARD_PORT = 8787
 _CONNECT_SECONDS = 20
 
@@ -25,20 +29,9 @@ WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 WORKER_CONFIG = {"distributed.worker.profile.interval": "100ms"}
 
 
-@contextmanager
-def open_client(
-    workers: int | None = None,
-    scheduler: str | None = None,
-    scheduler_file: str | None = None,
-    *,
-    cluster: str | None = None,
-    jobs: int | None = None,
-    lifetime: str | None = None,
-    tls: bool = False,
-) -> Iterator[Client]:
-    """Connect to a scheduler, or start workers for the duration of the block.
-
-    What is started here listens on this machine only, except where jobs on other machines have to reach it.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where work runs. What does not go together is refused at once.
 
     Parameters
     ----------
@@ -52,33 +45,91 @@ def open_client(
         Start this many batch jobs with workers; see `treesim_dask.jobs.open_job_client`.
     tls
         Encrypt what client, scheduler and workers say to each other, with credentials made for this run.
+    client
+        Or on the workers of a client that is connected already.
+    shard
+        ``(i, n)``: the i-th of n parts of the work, in this process and without Dask.
+    max_connections
+        How many input files all workers together may read at the same time; None for one a worker.
+
+    Examples
+    --------
+    >>> Place(shard=(2, 3)).take_share("abcdefg")
+    ['b', 'e']
     """
-    if sum(option is not None for option in (workers, scheduler, scheduler_file, cluster)) > 1:
-        raise ConfigError("give only one of workers, scheduler, scheduler_file and cluster")
-    if cluster is None and (jobs is not None or lifetime is not None):
-        raise ConfigError("--jobs and --lifetime go with --cluster")
-    if tls and (scheduler is not None or scheduler_file is not None):
-        hint = "for a running scheduler configure distributed.comm.tls"
-        raise ConfigError(f"--tls makes credentials for workers that are started here; {hint}")
-    if scheduler is not None or scheduler_file is not None:
-        with _connect(scheduler, scheduler_file) as client:
-            yield client
-    elif cluster is not None:
-        from treesim_dask.jobs import open_job_client
 
-        with open_job_client(cluster, jobs, lifetime, tls) as client:
-            yield client
-    else:
-        with _open_local(usable_cores() if workers is None else workers, tls) as client:
-            yield client
+    workers: int | None = None
+    scheduler: str | None = None
+    scheduler_file: str | None = None
+    cluster: str | None = None
+    jobs: int | None = None
+    lifetime: str | None = None
+    tls: bool = False
+    client: Client | None = None
+    shard: tuple[int, int] | None = None
+    max_connections: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "jobs", "max_connections"):
+            if (value := getattr(self, name)) is not None:
+                check_count(name, value)
+        self._refuse_company_of_shard()
+        ways = ("workers", "scheduler", "scheduler_file", "cluster", "client")
+        if sum(getattr(self, name) is not None for name in ways) > 1:
+            raise ConfigError("give only one of workers, scheduler, scheduler_file, cluster and client")
+        if self.cluster is None and (self.jobs is not None or self.lifetime is not None):
+            raise ConfigError("--jobs and --lifetime go with --cluster")
+        if self.tls and (self.scheduler is not None or self.scheduler_file is not None or self.client is not None):
+            hint = "for a running scheduler configure distributed.comm.tls"
+            raise ConfigError(f"--tls makes credentials for workers that are started here; {hint}")
+
+    def _refuse_company_of_shard(self) -> None:
+        if self.shard is None:
+            return
+        number, n_shards = self.shard
+        if not 1 <= number <= n_shards:
+            raise ConfigError(f"a shard is given as I/N with I from 1 to N, got {number}/{n_shards}")
+        others = ("workers", "scheduler", "scheduler_file", "cluster", "jobs", "lifetime", "tls", "client")
+        if given := [name for name in others if getattr(self, name) not in (None, False)]:
+            raise ConfigError(f"a shard runs in this process: it goes without {', '.join(given)}")
+
+    def take_share(self, items: Sequence[_T]) -> list[_T]:
+        """Return what is done here: everything, or every n-th item from the i-th on."""
+        number, n_shards = self.shard or (1, 1)
+        return list(items[number - 1 :: n_shards])
+
+    @contextmanager
+    def open(self, n_tasks: int | None = None) -> Iterator[Client]:
+        """Connect to a scheduler, or start workers for the duration of the block, no more than there are tasks.
+
+        What is started here listens on this machine only, except where jobs on other machines have to reach it.
+        """
+        if self.client is not None:
+            yield self.client
+        elif self.scheduler is not None or self.scheduler_file is not None:
+            with _connect(self.scheduler, self.scheduler_file) as client:
+                yield client
+        elif self.cluster is not None:
+            from treesim_dask.jobs import open_job_client
+
+            n_jobs = _at_most(1 if self.jobs is None else self.jobs, n_tasks)
+            with open_job_client(self.cluster, n_jobs, self.lifetime, self.tls) as client:
+                yield client
+        else:
+            n_workers = _at_most(usable_cores() if self.workers is None else self.workers, n_tasks)
+            with _start_cluster(n_workers, self.tls) as cluster, Client(cluster) as client:
+                yield client
 
 
-@contextmanager
-def _open_local(n_workers: int, tls: bool) -> Iterator[Client]:
-    if n_workers < 1:
-        raise ConfigError(f"workers must be at least 1, got {n_workers}")
-    with _start_cluster(n_workers, tls) as cluster, Client(cluster) as client:
-        yield client
+def _at_most(n_wanted: int, n_tasks: int | None) -> int:
+    return n_wanted if n_tasks is None else min(n_wanted, n_tasks)
+
+
+def open_client(
+    workers: int | None = None, scheduler: str | None = None, scheduler_file: str | None = None, **options: Any
+) -> AbstractContextManager[Client]:
+    """Connect to a scheduler, or start workers for the duration of the block; `options` as for `Place`."""
+    return Place(workers, scheduler, scheduler_file, **options).open()
 
 
 def _start_cluster(n_workers: int, tls: bool) -> LocalCluster:

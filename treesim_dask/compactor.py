@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from treesim_dask.config import check_count
 from treesim_dask.dataflow import compact_segments
-from treesim_dask.errors import ConfigError
 from treesim_dask.index.compaction import (
     DEFAULT_MAX_PAGES,
     SHAPES_PER_PART,
@@ -17,10 +17,11 @@ from treesim_dask.index.compaction import (
     remove_abandoned,
     remove_replaced,
 )
+from treesim_dask.index.leftovers import clear_leftovers
 from treesim_dask.index.live import dead_segments, live_segments
 from treesim_dask.index.manifest import read_manifest
 from treesim_dask.index.segment import gather_catalog
-from treesim_dask.index.store import Store
+from treesim_dask.index.store import COMPACTION, Store
 from treesim_dask.index.tombstones import list_tombstones
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def compact(
     """Make few large segments out of many, each shape stored once, ordered so that a query reads little.
 
     The old segments serve until the new one is published in one step. A compaction that was interrupted goes on
-    where it stopped; one that has nothing to do does nothing; one that meets another at work is refused.
+    where it stopped; one that has nothing to do does nothing; one that meets another, a merge or a repair at work
+    is refused.
 
     Parameters
     ----------
@@ -81,16 +83,17 @@ def compact(
     on_step
         Called with what is about to be done.
     """
-    if max_pages < 1 or shapes_per_part < 1:
-        raise ConfigError(f"max_pages and shapes_per_part must be at least 1, got {max_pages} and {shapes_per_part}")
+    check_count("max_pages", max_pages)
+    check_count("shapes_per_part", shapes_per_part)
     started = time.monotonic()
     store = Store(index, index_options)
     config = read_manifest(store)
     with ExitStack() as stack:
-        stack.enter_context(store.claim("compaction"))
+        stack.enter_context(store.claim(COMPACTION))
+        clear_leftovers(store)
         remove_replaced(store, dead_segments(store))
         tombstones = list_tombstones(store)
-        before = live_segments(store)
+        before = live_segments(store, fingerprint=config.fingerprint)
         plans = plan_compactions(before, config, max_pages, shapes_per_part)
         remove_abandoned(store, plans)
         n_pages = sum(segment.summary.n_pages for plan in plans for segment in plan.segments)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
+from numbers import Integral
 from typing import Any
+from urllib.parse import urlsplit
 
 from treesim_dask.errors import ConfigError
 
@@ -19,9 +22,11 @@ DEFAULT_SPLICED_TAGS = (
     "var", "wbr",
 )  # fmt: skip
 
-# The registries of families and features load NumPy and Numba; these are their names for those who only list them.
+# The registries of families, features and metrics load NumPy and Numba; these are their names for those who only
+# list them.
 FAMILY_NAMES = ("minhash", "weighted-minhash", "hyperplanes", "bits", "projections")
 FEATURE_NAMES = ("branches", "shingles", "paths", "pqgrams", "styles")
+METRIC_NAMES = ("log-cosine", "cosine", "jaccard", "dice", "weighted-jaccard", "bdist")
 WEIGHTINGS = ("log", "count", "presence")
 _RANGES = {
     "n_bands": (1, 1024),
@@ -96,13 +101,14 @@ class IndexConfig:
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= most:
-                raise ConfigError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
-        if not 2**-6 <= self.width <= 2**16:
-            raise ConfigError(f"width must be a number from {2**-6} to {2**16}, got {self.width!r}")
+                raise ConfigError(f"{name} must be a whole number from {least} to {most}, got {value!r}", name)
+        if not isinstance(self.width, (int, float)) or not 2**-6 <= self.width <= 2**16:
+            raise ConfigError(f"width must be a number from {2**-6} to {2**16}, got {self.width!r}", "width")
         object.__setattr__(self, "width", float(self.width))
         if self.weighting not in WEIGHTINGS:
-            raise ConfigError(f"weighting must be one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}")
-        object.__setattr__(self, "spliced_tags", tuple(sorted({tag.lower() for tag in self.spliced_tags})))
+            raise ConfigError(f"weighting must be one of {', '.join(WEIGHTINGS)}, got {self.weighting!r}", "weighting")
+        tags = check_strings("spliced_tags", self.spliced_tags)
+        object.__setattr__(self, "spliced_tags", tuple(sorted({tag.lower() for tag in tags})))
 
     @property
     def n_hashes(self) -> int:
@@ -128,10 +134,13 @@ class IndexConfig:
             raise ConfigError(f"index parameters do not fit this version: unknown or missing {odd}")
         return cls(**{**values, "spliced_tags": tuple(values["spliced_tags"])})
 
-    def differences(self, other: IndexConfig) -> str:
-        """Say which parameters differ, in words for an error message."""
+    def refuse_other(self, other: IndexConfig, what: str, advice: str) -> None:
+        """Raise an error that says which parameters differ, if any does: `what` has those of this config."""
         mine, theirs = self.to_dict(), other.to_dict()
-        return ", ".join(f"{k} {mine[k]} and {theirs[k]}" for k in mine if mine[k] != theirs[k])
+        names = [name for name in mine if mine[name] != theirs[name]]
+        if names:
+            differences = ", ".join(f"{name} {mine[name]} and {theirs[name]}" for name in names)
+            raise ConfigError(f"{what} with other parameters: {differences}; {advice}", *names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +163,84 @@ class PageFilter:
     url_pattern: str = ""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_bytes <= self.max_bytes:
-            raise ConfigError(
-                f"min_bytes must be at least 0 and at most max_bytes, got {self.min_bytes} and {self.max_bytes}"
-            )
-        try:
-            re.compile(self.url_pattern)
-        except re.error as error:
-            raise ConfigError(f"url_pattern is not a regular expression: {self.url_pattern!r}: {error}") from None
-        object.__setattr__(self, "hosts", tuple(sorted({host.lower().strip(".") for host in self.hosts})))
+        for name in ("min_bytes", "max_bytes"):
+            check_count(name, getattr(self, name), least=0)
+        if self.min_bytes > self.max_bytes:
+            what = f"min_bytes must be at most max_bytes, got {self.min_bytes} and {self.max_bytes}"
+            raise ConfigError(what, "min_bytes", "max_bytes")
+        check_pattern(self.url_pattern)
+        object.__setattr__(self, "hosts", distinct_hosts(self.hosts))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the filter as plain JSON values."""
         return {**asdict(self), "hosts": list(self.hosts)}
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is no whole number, or too small a one.
+
+    Examples
+    --------
+    >>> check_count("k", 10)
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ConfigError(f"{name} must be a whole number, got {value!r}", name)
+    if value < least:
+        raise ConfigError(f"{name} must be at least {least}, got {value}", name)
+
+
+def check_strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Return strings as a tuple; refuse a single one, which would be taken for its letters.
+
+    Examples
+    --------
+    >>> check_strings("hosts", ["example.org"])
+    ('example.org',)
+    """
+    if isinstance(values, str):
+        raise ConfigError(f"{name} must be a list of strings, got the string {values!r}; write [{values!r}]", name)
+    strings = tuple(values)
+    if odd := [value for value in strings if not isinstance(value, str)]:
+        raise ConfigError(f"{name} must be a list of strings, got {odd[0]!r} in it", name)
+    return strings
+
+
+def check_pattern(url_pattern: str) -> None:
+    """Refuse what is no regular expression."""
+    try:
+        re.compile(url_pattern)
+    except (re.error, TypeError) as error:
+        what = f"url_pattern is not a regular expression: {url_pattern!r}: {error}"
+        raise ConfigError(what, "url_pattern") from None
+
+
+def distinct_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Return hosts as they are compared, sorted and without doubles; see `check_host`."""
+    return tuple(sorted({check_host(host) for host in check_strings("hosts", hosts)}))
+
+
+def check_host(host: str) -> str:
+    """Return a host as it is compared; refuse what names none, and what would never be equal to one.
+
+    Examples
+    --------
+    >>> check_host("Example.org."), check_host("[::1]")
+    ('example.org', '::1')
+    """
+    name = host.lower().strip(".")
+    if not name:
+        raise ConfigError(f"a host is empty, got {host!r}: give it as in example.org")
+    if name.startswith("[") and name.endswith("]"):
+        name = name[1:-1]
+    if re.search(r"[][/\\?#@*\s]", name) or name.count(":") == 1:  # more colons are those of an IPv6 address
+        raise ConfigError(f"{host!r} is no host{_host_inside(host)}; its subdomains are always included")
+    return name
+
+
+def _host_inside(text: str) -> str:
+    """Return how to give the host of a URL, or the host before a port."""
+    try:
+        found = urlsplit(text if "://" in text else f"//{text}").hostname
+    except ValueError:  # such as an unclosed bracket
+        found = None
+    return f": give the host alone: {(found or 'example.org').strip('*.')}"

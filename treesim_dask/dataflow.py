@@ -143,8 +143,8 @@ def build_segments(
     if max_connections is not None:
         with client.as_current():
             connections = Semaphore(max_connections, name=f"treesim-connections-{max_connections}")
-    with watch_pages(client, on_pages):
-        yield from _compute_in_waves(client, sources, partial(_index_warc, job, connections))
+    with watch_pages(client, on_pages) as topic:
+        yield from _compute_in_waves(client, sources, partial(_index_warc, job, connections, topic))
 
 
 def _compute_in_waves(client: Client, sources: Sequence[Source], index_warc: _IndexWarc) -> Iterator[TimedOutcome]:
@@ -195,10 +195,10 @@ def build_segments_here(
 
 @named_task("index-warc")
 def _index_warc(
-    job: BuildJob, connections: AbstractContextManager[Any] | None, partition: Iterable[Source]
+    job: BuildJob, connections: AbstractContextManager[Any] | None, topic: str, partition: Iterable[Source]
 ) -> list[TimedOutcome]:
     with connections or nullcontext():
-        return [_index_timed(source, job, PageMeter(source.url).add) for source in partition]
+        return [_index_timed(source, job, PageMeter(source.url, topic).add) for source in partition]
 
 
 def _index_timed(source: Source, job: BuildJob, on_pages: Callable[[int], None]) -> TimedOutcome:

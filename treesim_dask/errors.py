@@ -4,13 +4,30 @@ Each class is also the built-in exception a Python programmer would expect. The 
 on one line and exits with code 2.
 """
 
+from __future__ import annotations
+
 
 class TreesimError(Exception):
     """Base of all errors raised on purpose by this package."""
 
 
 class ConfigError(TreesimError, ValueError):
-    """Parameters that do not fit together, or do not fit an existing index."""
+    """Parameters that do not fit together, or do not fit an existing index.
+
+    Parameters
+    ----------
+    message
+        What is wrong.
+    parameters
+        The names of those parameters in it that a command line has other names for.
+    """
+
+    def __init__(self, message: str, *parameters: str) -> None:
+        super().__init__(message)
+        self.parameters = parameters
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, ...]]:
+        return type(self), (str(self), *self.parameters)
 
 
 class SourceError(TreesimError, OSError):

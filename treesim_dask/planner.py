@@ -19,15 +19,14 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from treesim_dask.choice import InputChoice
 from treesim_dask.clients import usable_cores
-from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.config import IndexConfig, PageFilter, check_count
 from treesim_dask.crawl.excerpts import read_excerpt
-from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
 from treesim_dask.crawl.streams import is_local
 from treesim_dask.dataflow import BuildJob, index_source
 from treesim_dask.errors import ConfigError, SourceError
 from treesim_dask.index.segment import SegmentSummary
-from treesim_dask.inputs import resolve_inputs
 from treesim_dask.pace import Pace, Timing, try_samples, write_page
 from treesim_dask.types import Source
 
@@ -170,7 +169,7 @@ class Sample:
 
 
 def make_plan(
-    inputs: Sequence[str] | str,
+    choice: InputChoice | Sequence[str] | str,
     *,
     config: IndexConfig | None = None,
     page_filter: PageFilter | None = None,
@@ -178,18 +177,13 @@ def make_plan(
     workers: int | None = None,
     sample_files: int = 3,
     sample_bytes: int = 4 * 2**20,
-    limit: int | None = None,
-    sample: int | None = None,
-    sample_seed: int = 0,
-    storage_options: Mapping[str, Any] | None = None,
-    crawl_base_url: str = DEFAULT_CRAWL_BASE_URL,
 ) -> Plan:
     """Predict pages, bytes, time, memory and requests of a build.
 
     Parameters
     ----------
-    inputs, limit, sample, sample_seed, storage_options, crawl_base_url
-        As for `treesim_dask.build`.
+    choice
+        The input, or which of it.
     config, page_filter, vectors
         As the index will be built.
     workers
@@ -198,20 +192,15 @@ def make_plan(
         Look at so many input files, and at so many bytes of each.
     """
     for name, value in (("sample_files", sample_files), ("sample_bytes", sample_bytes), ("workers", workers)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be at least 1, got {value}")
+        if value is not None:
+            check_count(name, value)
     config, page_filter = config or IndexConfig(), page_filter or PageFilter()
-    options = dict(storage_options or {})
-    found = resolve_inputs(
-        [inputs] if isinstance(inputs, str) else inputs,
-        limit=limit,
-        sample=sample,
-        seed=sample_seed,
-        storage_options=storage_options,
-        crawl_base_url=crawl_base_url,
-    )
+    choice = choice if isinstance(choice, InputChoice) else InputChoice(choice)
+    found = choice.find_sources()
     with tempfile.TemporaryDirectory(prefix="treesim-plan-") as folder:
-        job = BuildJob(str(Path(folder, "index")), config, page_filter, False, {}, options, vectors)
+        job = BuildJob(
+            str(Path(folder, "index")), config, page_filter, False, {}, dict(choice.storage_options), vectors
+        )
         chosen = enumerate(_spread(found, sample_files))
         taken = [_take_sample(source, job, Path(folder, str(number)), sample_bytes) for number, source in chosen]
         # here and first: it compiles the kernels where that was never done, which is no part of a pace

@@ -7,13 +7,13 @@ second, and shows its pages and pages a second as columns of the dashboard's wor
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from distributed import Client, Worker, get_worker
 
-_TOPIC = "treesim-pages"
 _INTERVAL = 1.0
 
 
@@ -24,10 +24,12 @@ class PageMeter:
     ----------
     source_url
         What is read.
+    topic
+        Where the count is published, see `watch_pages`.
     """
 
-    def __init__(self, source_url: str) -> None:
-        self._source_url = source_url
+    def __init__(self, source_url: str, topic: str) -> None:
+        self._source_url, self._topic = source_url, topic
         self._worker: Worker = get_worker()
         self._n_pages = 0
         self._started = time.monotonic()
@@ -46,19 +48,23 @@ class PageMeter:
         now = time.monotonic()
         if now - self._published >= _INTERVAL:
             self._published = now
-            self._worker.log_event(_TOPIC, {"source": self._source_url, "n_pages": self._n_pages})
+            self._worker.log_event(self._topic, {"source": self._source_url, "n_pages": self._n_pages})
 
 
 @contextmanager
-def watch_pages(client: Client, on_pages: Callable[[str, int], None]) -> Iterator[None]:
-    """Call `on_pages` with a source and its pages so far, on another thread, as the workers publish them."""
+def watch_pages(client: Client, on_pages: Callable[[str, int], None]) -> Iterator[str]:
+    """Call `on_pages` with a source and its pages so far, on another thread, as the workers publish them.
+
+    Yields the topic to publish them under: each build on a scheduler has its own.
+    """
+    topic = f"treesim-pages-{uuid.uuid4().hex}"
 
     def take(event: tuple[float, Any]) -> None:
         _, message = event
         on_pages(message["source"], message["n_pages"])
 
-    client.subscribe_topic(_TOPIC, take)
+    client.subscribe_topic(topic, take)
     try:
-        yield
+        yield topic
     finally:
-        client.unsubscribe_topic(_TOPIC)
+        client.unsubscribe_topic(topic)

@@ -36,12 +36,34 @@ class Source:
         archive and then, as ``offset+length``, its WARC records.
     size
         Bytes of all members, or None where listing the input did not tell.
+    digest
+        Of the members, where the url does not tell which they are: names and sizes of a group of HTML files.
+    modified
+        When the newest member was written, in seconds since 1970, where that can be seen: files of this machine.
     """
 
     url: str
     kind: Literal["archive", "html", "extract"]
     members: tuple[str, ...]
     size: int | None = None
+    digest: str | None = None
+    modified: float | None = None
+
+    @property
+    def root(self) -> str:
+        """What the source is a part of, see `root_of`."""
+        return root_of(self.url, self.kind)
+
+
+def root_of(url: str, kind: str) -> str:
+    """Return what a source is a part of: the folder or list a group of HTML files was cut from; an archive is whole.
+
+    Examples
+    --------
+    >>> root_of("/saved#html-0-of-2", "html"), root_of("/a.warc#extract-5f", "extract"), root_of("/#1.warc", "archive")
+    ('/saved', '/a.warc', '/#1.warc')
+    """
+    return url if kind == "archive" else url.rpartition("#")[0]
 
 
 @dataclass(slots=True)

@@ -28,7 +28,8 @@ from treesim_dask.cli import (
     records,
     tune,
 )
-from treesim_dask.cli.options import PROGRAM, Parser
+from treesim_dask.cli.display import tell
+from treesim_dask.cli.options import PROGRAM, Parser, name_options
 from treesim_dask.errors import TreesimError
 
 _RESUMABLE = ("build", "compact", "merge", "demo")
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except TreesimError as error:
-        _complain(args.command, " ".join(str(error).split()))
+        _complain(args.command, " ".join(name_options(error).split()))
         return 2
     except KeyboardInterrupt:
         hint = "; the same command goes on from here" if args.command in _RESUMABLE else ""
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complain(command: str, what: str) -> None:
-    print(f"{PROGRAM} {command}: {what}", file=sys.stderr)
+    tell(f"{PROGRAM} {command}: {what}")
 
 
 def _drop_output() -> None:

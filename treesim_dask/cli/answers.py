@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.display import format_table
+from treesim_dask.cli.display import format_table, printable, tell
 
 if TYPE_CHECKING:
+    from treesim_dask.errors import TreesimError
     from treesim_dask.query.matches import SegmentAnswer
     from treesim_dask.query.page import QueryPage
 
@@ -43,7 +44,7 @@ def _say_if_none(answers: Answers) -> Answers:
         n_matches += len(answer)
         yield query, answer
     if not n_matches:
-        print("no match found", file=sys.stderr)
+        tell("no match found")
 
 
 def describe(query: QueryPage, answer: SegmentAnswer) -> dict[str, Any]:
@@ -58,6 +59,13 @@ def print_json_lines(answers: Answers) -> int:
         n_answers += 1
         print(json.dumps(describe(query, answer), ensure_ascii=False))
     return n_answers
+
+
+def print_failure(name: str, error: TreesimError, args: argparse.Namespace) -> None:
+    """Say which line of a list has no answer, and why; among JSON lines on a line of its own too."""
+    tell(f"not asked: {name}: {error}")
+    if not (args.csv or args.parquet):
+        print(json.dumps({"query": name, "error": str(error)}, ensure_ascii=False))
 
 
 def print_csv(answers: Answers) -> int:
@@ -87,19 +95,19 @@ def write_parquet(path: str, answers: Answers) -> int:
             yield [{"query": query.name, **match.to_row()} for match in answer.matches]
 
     n_matches = write_matches(path, rows())
-    print(f"{n_matches:,} matches written to {path}", file=sys.stderr)
+    tell(f"{n_matches:,} matches written to {path}")
     return n_answers
 
 
 def print_table(page: str, answer: SegmentAnswer, is_only: bool) -> None:
     """Print the matches of one page for people."""
     if not is_only:
-        print(f"{page}:")
+        print(printable(f"{page}:"))
     for note in answer.notes():
-        print(f"{page}: {note}", file=sys.stderr)
+        tell(f"{page}: {note}")
     if not answer.matches:
         why = "none meets the conditions" if answer.n_candidates else "--fill also takes pages that resemble it less"
-        print(f"no match for {page} among {answer.n_candidates} candidates: {why}", file=sys.stderr)
+        tell(f"no match for {page} among {answer.n_candidates} candidates: {why}")
         return
     rows = [
         (

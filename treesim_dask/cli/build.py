@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.display import Progress, format_bytes, format_seconds
+from treesim_dask.cli.display import Progress, format_bytes, format_seconds, tell
 from treesim_dask.cli.options import (
     PROGRAM,
     add_cluster_options,
@@ -17,6 +16,7 @@ from treesim_dask.cli.options import (
     add_input_options,
     add_quiet,
     add_scheduler_options,
+    given_inputs,
     read_options,
 )
 from treesim_dask.cli.parameters import add_index_parameters, add_page_filter, given_page_filter, given_parameters
@@ -25,7 +25,8 @@ from treesim_dask.cli.plan import compare_plan, print_comparison, read_plan
 if TYPE_CHECKING:
     from distributed import Client
 
-    from treesim_dask.builder import BuildReport
+    from treesim_dask.clients import Place
+    from treesim_dask.report import BuildReport
 
 _EXAMPLES = (
     "crawl/*.warc.gz --index my.index",
@@ -47,7 +48,7 @@ def add_parser(commands: Any) -> None:
         nargs="+",
         metavar="INPUT",
         help="WARC or ARC files, folders, globs, URLs, lists of paths (warc.paths.gz), crawl ids, HTML files, "
-        "extracts of a crawl's index (.cdxj, .parquet)",
+        "extracts of a crawl's index (.cdxj, .jsonl, .parquet)",
     )
     add_index_options(parser)
     add_input_options(parser)
@@ -68,8 +69,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build, and say what came of it."""
-    from treesim_dask.builder import build
-    from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
+    from treesim_dask.builder import build_index
 
     plan = read_plan(args.plan) if args.plan else None
     progress = Progress(args.quiet)
@@ -80,28 +80,15 @@ def run(args: argparse.Namespace) -> int:
         n_workers.append(sum(client.nthreads().values()))
 
     try:
-        report = build(
-            args.inputs,
+        report = build_index(
+            given_inputs(args),
             args.index,
+            given_place(args),
             config=given_parameters(args),
             page_filter=given_page_filter(args),
-            limit=args.limit,
-            sample=args.sample,
-            sample_seed=args.sample_seed,
             strict=args.strict,
             vectors=not args.no_vectors,
-            workers=args.workers,
-            scheduler=args.scheduler,
-            scheduler_file=args.scheduler_file,
-            cluster=args.cluster,
-            jobs=args.jobs,
-            lifetime=args.lifetime,
-            tls=args.tls,
-            shard=args.shard,
-            max_connections=args.max_connections,
-            storage_options=read_options(args.storage_option),
             index_options=read_options(args.index_option),
-            crawl_base_url=args.crawl_base_url or DEFAULT_CRAWL_BASE_URL,
             on_start=start,
             on_progress=lambda report: progress.show(progress_line(report)),
         )
@@ -118,6 +105,23 @@ def run(args: argparse.Namespace) -> int:
     if args.strict and report.failures:
         return 2
     return 1 if report.failures else 0
+
+
+def given_place(args: argparse.Namespace) -> Place:
+    """Return where the build runs."""
+    from treesim_dask.clients import Place
+
+    return Place(
+        workers=args.workers,
+        scheduler=args.scheduler,
+        scheduler_file=args.scheduler_file,
+        cluster=args.cluster,
+        jobs=args.jobs,
+        lifetime=args.lifetime,
+        tls=args.tls,
+        shard=args.shard,
+        max_connections=args.max_connections,
+    )
 
 
 def read_shard(text: str) -> tuple[int, int]:
@@ -137,7 +141,7 @@ def read_shard(text: str) -> tuple[int, int]:
 def show_dashboard(client: Client, quiet: bool) -> None:
     """Say where to watch the work."""
     if client.dashboard_link and not quiet:
-        print(f"dashboard: {client.dashboard_link}", file=sys.stderr)
+        tell(f"dashboard: {client.dashboard_link}")
 
 
 def progress_line(report: BuildReport) -> str:
@@ -153,15 +157,15 @@ def progress_line(report: BuildReport) -> str:
 def print_complaints(report: BuildReport) -> None:
     """Name what was not indexed, and what is damaged, on standard error."""
     for failure in report.failures[:_MOST_NAMED]:
-        print(f"not indexed: {failure.source_url}: {failure.reason}", file=sys.stderr)
+        tell(f"not indexed: {failure.source_url}: {failure.reason}")
     for url in report.empty[:_MOST_NAMED]:
-        print(f"no page in: {url}", file=sys.stderr)
+        tell(f"no page in: {url}")
     for reason, warc, offset in report.damage[:_MOST_NAMED]:
-        print(f"damaged: {warc} at offset {offset}: {reason}", file=sys.stderr)
+        tell(f"damaged: {warc} at offset {offset}: {reason}")
     named = {"not indexed": len(report.failures), "no page in": len(report.empty), "damaged": len(report.damage)}
     for name, n in named.items():
         if n > _MOST_NAMED:
-            print(f"{name}: {n - _MOST_NAMED:,} more", file=sys.stderr)
+            tell(f"{name}: {n - _MOST_NAMED:,} more")
 
 
 def print_report(report: BuildReport, index: str) -> None:

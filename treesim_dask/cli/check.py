@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
 from typing import Any
 
-from treesim_dask.cli.display import Progress
+from treesim_dask.cli.display import Progress, printable, tell
 from treesim_dask.cli.options import add_command, add_index_argument, add_quiet, read_options
 
 _EXAMPLES = ("my.index", "my.index --repair", "s3://bucket/my.index --quick")
@@ -46,9 +45,10 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps([asdict(problem) for problem in problems], indent=1))
     else:
         for problem in problems:
-            print(f"{problem.path}: {problem.what}" + (" (--repair removes it)" if problem.is_orphan else ""))
+            hint = " (--repair removes it)" if problem.is_orphan else ""
+            print(printable(f"{problem.path}: {problem.what}{hint}"))
         if not problems:
             print(f"{args.index}: {n_segments:,} segments, {_GOOD[args.quick]}")
     if any(not problem.is_orphan and problem.path.startswith("segments/") for problem in problems):
-        print(_ADVICE, file=sys.stderr)
+        tell(_ADVICE)
     return 1 if problems else 0

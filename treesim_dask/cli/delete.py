@@ -22,6 +22,8 @@ def add_parser(commands: Any) -> None:
         ("--warc", "FILE", "the pages of this WARC file, given by its path or the end of it"),
     ):
         parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{help_text}; may be repeated")
+    help_text = "let --host name a public suffix such as com or co.uk: everything below it"
+    parser.add_argument("--whole-suffix", action="store_true", help=help_text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,6 +33,6 @@ def run(args: argparse.Namespace) -> int:
     if not (args.url or args.host or args.page or args.warc):
         raise ConfigError("say which pages to delete, with --url, --host, --page or --warc")
     index = open_index(args.index, read_options(args.index_option))
-    n_deleted = index.delete(urls=args.url, hosts=args.host, page_ids=args.page, warcs=args.warc)
+    n_deleted = index.delete(args.url, args.host, args.page, args.warc, args.whole_suffix)
     print(f"{n_deleted:,} pages deleted from {args.index}; `compact` frees their space")
     return 0 if n_deleted else 1

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from treesim_dask.cli.build import print_report, progress_line, show_dashboard
-from treesim_dask.cli.display import Progress, format_table
+from treesim_dask.cli.display import Progress, format_table, tell
 from treesim_dask.cli.options import PROGRAM, add_command, add_quiet
 
 _EXAMPLES = ("", "--pages 20000 --files 16 --folder /tmp/demo", "--only-crawl --pages 100000 --files 50")
@@ -30,14 +29,13 @@ def run(args: argparse.Namespace) -> int:
     """Make the crawl, build its index, query one page and show the templates of its matches."""
     from treesim_dask.api import open_index
     from treesim_dask.builder import build
+    from treesim_dask.crawl.listing import normalise
     from treesim_dask.demo.crawl import write_demo_crawl
+    from treesim_dask.index.segment import segment_id_of
     from treesim_dask.query.evaluate import read_labels
 
     archives = write_demo_crawl(args.folder, n_pages=args.pages, n_files=args.files, seed=args.seed)
-    print(
-        f"wrote {args.pages:,} pages of synthetic websites to {len(archives)} WARC files in {args.folder}",
-        file=sys.stderr,
-    )
+    tell(f"wrote {args.pages:,} pages of synthetic websites to {len(archives)} WARC files in {args.folder}")
     if args.only_crawl:
         return 0
     folder = Path(args.folder)
@@ -55,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
         progress.close()
     print_report(report, index_url)
     index = open_index(index_url)
-    first = min(index.segments, key=lambda segment: segment.summary.source_url)
-    page = f"id:{first.segment_id}-0"
+    page = f"id:{segment_id_of(normalise(archives[0]))}-0"  # compacted or not: a page keeps its id
     answer = index.search(page, 10)
     templates = read_labels(str(folder / "labels.csv"))
     rows = [(str(m.rank), f"{m.score:.4f}", f"{m.jaccard:.3f}", templates[m.url], m.url) for m in answer.matches]
     print(f"\nthe pages built most like {answer.matches[0].url}:")
     print(format_table(("rank", "score", "jaccard", "template", "url"), rows, [True, True, True, False, False]))
-    print(f"\nnow try:  {PROGRAM} query {page} --no-self --index {index_url}", file=sys.stderr)
+    tell("")
+    tell(f"now try:  {PROGRAM} query {page} --no-self --index {index_url}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,8 @@ _SHOW_AFTER_SECONDS = 2.0
 _TERMINAL_INTERVAL = 0.2
 _LOG_INTERVAL = 10.0
 _TELLING_COUNT = 3
+# control characters of both sets, line and paragraph separators, changes of direction, halves of characters
+_ACTED_UPON = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Progress:
@@ -69,8 +72,26 @@ class Progress:
             self._is_open = False
 
 
+def printable(text: str) -> str:
+    """Write out what a terminal acts upon instead of showing it: escape sequences, changes of direction, line breaks.
+
+    Whoever makes a page chooses its address, and so what stands here.
+
+    Examples
+    --------
+    >>> printable("http://example.org/\\x1b[31mred")
+    'http://example.org/\\\\x1b[31mred'
+    """
+    return _ACTED_UPON.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def tell(text: str) -> None:
+    """Print a line on standard error."""
+    print(printable(text), file=sys.stderr)
+
+
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
-    """Lay out columns of text, those marked in `right` aligned to the right.
+    """Lay out columns of text, those marked in `right` aligned to the right; see `printable`.
 
     Examples
     --------
@@ -79,7 +100,7 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Se
      1  a
     10  b
     """
-    lines = [list(header), *map(list, rows)]
+    lines = [[printable(cell) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "\n".join(
         "  ".join(

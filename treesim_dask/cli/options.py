@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from treesim_dask.errors import ConfigError
 
+if TYPE_CHECKING:
+    from treesim_dask.choice import InputChoice
+
 PROGRAM = "python -m treesim_dask"
+# the options of parameters that are not simply spelled with dashes
+_OPTIONS = {
+    "k": "-k",
+    "n_bands": "--bands",
+    "n_rows": "--rows",
+    "n_hashes": "--hashes",
+    "n_queries": "--queries",
+    "n_pages": "--pages",
+    "n_files": "--files",
+    "spliced_tags": "--splice",
+    "url_pattern": "--url-regex",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,6 +41,21 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return known, unknown
+
+
+def name_options(error: Exception) -> str:
+    """Return what is wrong, with the parameters under the names that the command line has for them.
+
+    Examples
+    --------
+    >>> name_options(ConfigError("n_rows must be at least 1, got 0", "n_rows"))
+    '--rows must be at least 1, got 0'
+    """
+    message = str(error)
+    for name in getattr(error, "parameters", ()):
+        option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
+        message = re.sub(rf"(?<![\w-]){name}\b", option, message, count=1)
+    return message
 
 
 def add_command(
@@ -46,16 +77,17 @@ def add_command(
 def add_index_argument(parser: argparse.ArgumentParser) -> None:
     """Add the index as the argument of a command that looks at one."""
     parser.add_argument("index", metavar="INDEX", help="a folder or any fsspec URL")
-    _add_index_option(parser)
+    add_index_option(parser)
 
 
 def add_index_options(parser: argparse.ArgumentParser) -> None:
     """Add the index as the option of a command whose arguments are something else."""
     parser.add_argument("--index", required=True, metavar="DIR", help="the index: a folder or any fsspec URL")
-    _add_index_option(parser)
+    add_index_option(parser)
 
 
-def _add_index_option(parser: argparse.ArgumentParser) -> None:
+def add_index_option(parser: argparse.ArgumentParser) -> None:
+    """Add the file system options of the index."""
     help_text = "option of the index's file system, such as endpoint_url=...; may be repeated"
     parser.add_argument("--index-option", action="append", default=[], metavar="KEY=VALUE", help=help_text)
 
@@ -73,6 +105,15 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=int, metavar="N", help="only N input files, chosen at random")
     parser.add_argument("--sample-seed", type=int, default=0, metavar="N", help="another random choice (default 0)")
     parser.add_argument("--crawl-base-url", metavar="URL", help="where crawl ids are looked up")
+
+
+def given_inputs(args: argparse.Namespace) -> InputChoice:
+    """Return which of the input files are taken."""
+    from treesim_dask.choice import InputChoice
+    from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
+
+    options, base_url = read_options(args.storage_option), args.crawl_base_url or DEFAULT_CRAWL_BASE_URL
+    return InputChoice(args.inputs, args.limit, args.sample, args.sample_seed, options, base_url)
 
 
 def add_scheduler_options(parser: argparse.ArgumentParser) -> Any:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.display import format_bytes, format_seconds
-from treesim_dask.cli.options import PROGRAM, add_command, add_input_options, read_options
+from treesim_dask.cli.display import format_bytes, format_seconds, tell
+from treesim_dask.cli.options import PROGRAM, add_command, add_input_options, given_inputs
 from treesim_dask.cli.parameters import add_index_parameters, add_page_filter, given_page_filter, given_parameters
-from treesim_dask.config import IndexConfig
+from treesim_dask.config import IndexConfig, check_count
 from treesim_dask.errors import ConfigError
 
 if TYPE_CHECKING:
-    from treesim_dask.builder import BuildReport
     from treesim_dask.planner import Estimate, Plan
+    from treesim_dask.report import BuildReport
 
 _EXAMPLES = (
     "CC-MAIN-2026-42",
@@ -49,22 +49,20 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan."""
-    from treesim_dask.crawl.inputs import DEFAULT_CRAWL_BASE_URL
     from treesim_dask.planner import make_plan
 
+    check_count("--cores-per-job", args.cores_per_job)
+    for option, value in (("--hours-per-job", args.hours_per_job), ("--sample-mib", args.sample_mib)):
+        if not 0 < value < math.inf:
+            raise ConfigError(f"{option} must be above 0, got {value:g}")
     plan = make_plan(
-        args.inputs,
+        given_inputs(args),
         config=IndexConfig(**given_parameters(args)),
         page_filter=given_page_filter(args),
         vectors=not args.no_vectors,
         workers=args.workers,
         sample_files=args.sample_files,
-        sample_bytes=round(args.sample_mib * 2**20),
-        limit=args.limit,
-        sample=args.sample,
-        sample_seed=args.sample_seed,
-        storage_options=read_options(args.storage_option),
-        crawl_base_url=args.crawl_base_url or DEFAULT_CRAWL_BASE_URL,
+        sample_bytes=math.ceil(args.sample_mib * 2**20),
     )
     if args.save:
         _save_plan(plan, args.save)
@@ -133,7 +131,7 @@ def compare_plan(plan: Plan, report: BuildReport, n_workers: int) -> dict[str, t
     """Return each figure as it was predicted and as it came out; none where the build was not of what was planned."""
     if report.n_done != plan.n_sources:
         note = f"not compared: the plan is for {plan.n_sources:,} files, this run indexed {report.n_done:,}"
-        print(note, file=sys.stderr)
+        tell(note)
         return {}
     return {
         "pages": (plan.pages, report.n_pages),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.answers import Answers, print_answers
+from treesim_dask.cli.answers import Answers, print_answers, print_failure
 from treesim_dask.cli.display import Progress
 from treesim_dask.cli.options import (
     add_command,
@@ -18,7 +18,8 @@ from treesim_dask.cli.options import (
     add_storage_option,
     read_options,
 )
-from treesim_dask.errors import ConfigError
+from treesim_dask.config import METRIC_NAMES, check_count
+from treesim_dask.errors import ConfigError, TreesimError
 
 if TYPE_CHECKING:
     from treesim_dask.api import Index
@@ -31,7 +32,6 @@ _EXAMPLES = (
     "- --index my.index < page.html",
     "--batch other.index --parquet matches.parquet --index my.index",
 )
-_METRICS = ("log-cosine", "cosine", "jaccard", "dice", "weighted-jaccard", "bdist")
 
 
 def add_parser(commands: Any) -> None:
@@ -48,7 +48,7 @@ def add_parser(commands: Any) -> None:
     add_index_options(parser)
     add_storage_option(parser)
     parser.add_argument("-k", type=int, default=10, metavar="K", help="how many matches (default 10)")
-    parser.add_argument("--metric", default=_METRICS[0], metavar="NAME", help=f"one of {', '.join(_METRICS)}")
+    parser.add_argument("--metric", default=METRIC_NAMES[0], metavar="NAME", help=f"one of {', '.join(METRIC_NAMES)}")
     help_text = "MiB of the index kept in memory (default 512); working on a batch takes at most 256 MiB more"
     parser.add_argument("--memory", type=int, default=512, metavar="MIB", help=help_text)
     _add_conditions(parser)
@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
     add_quiet(parser)
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--json", action="store_true", help="matches as JSON; with --batch always, an object a line")
-    formats.add_argument("--csv", action="store_true", help="matches as CSV")
+    formats.add_argument("--csv", action="store_true", help="matches as CSV, text as it is: addresses may begin with =")
     formats.add_argument("--parquet", metavar="FILE", help="matches into a Parquet file")
 
 
@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.pages and not args.batch:
         raise ConfigError("name a page to search for, or many with --batch")
+    check_count("--memory", args.memory, least=0)
     index = open_index(args.index, read_options(args.index_option), memory=args.memory * 2**20)
     with ExitStack() as stack:
         client = None
@@ -104,8 +105,16 @@ def run(args: argparse.Namespace) -> int:
             print_answers(answers, args)
             return 0
         progress = stack.enter_context(Progress(args.quiet or sys.stdout.isatty()))
-        print_answers(_count(_answer_batches(index, args, options), progress), args)
-    return 0
+        n_failed = 0
+
+        def note_failure(name: str, error: TreesimError) -> None:
+            nonlocal n_failed
+            n_failed += 1
+            print_failure(name, error, args)
+
+        batches = _answer_batches(index, args, {**options, "on_failure": note_failure})
+        print_answers(_count(batches, progress), args)
+    return 1 if n_failed else 0
 
 
 def search_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -133,7 +142,8 @@ def search_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _answer_batches(index: Index, args: argparse.Namespace, options: dict[str, Any]) -> Answers:
     if args.pages:
-        yield from index.search_many(args.pages, **options)
+        singly = {name: value for name, value in options.items() if name != "on_failure"}
+        yield from index.search_many(args.pages, **singly)
     for batch in args.batch:
         yield from index.search_batch(batch, **options)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.options import add_command, add_storage_option, read_options
+from treesim_dask.cli.display import printable, tell
+from treesim_dask.cli.options import add_command, add_index_option, add_storage_option, read_options
 from treesim_dask.errors import ConfigError, PageError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def add_parser(commands: Any) -> None:
     help_text = "an HTML file, a URL (fetched), - for standard input, id:PAGE_ID or warc:FILE#OFFSET"
     parser.add_argument("page", metavar="PAGE", help=help_text)
     parser.add_argument("--index", metavar="DIR", help="the index that holds the page id:PAGE_ID")
-    help_text = "option of the index's file system, such as endpoint_url=...; may be repeated"
-    parser.add_argument("--index-option", action="append", default=[], metavar="KEY=VALUE", help=help_text)
+    add_index_option(parser)
     add_storage_option(parser)
     parser.add_argument("--min-records", type=int, default=3, metavar="N", help="records of a region, at least (3)")
     help_text = "how similar records must be, from above 0 to 1 (0.6)"
@@ -41,7 +40,7 @@ def add_parser(commands: Any) -> None:
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--json", action="store_true", help="all regions with the values of their records")
     help_text = "the records of a region (default the first) as CSV: a row each, a column for what varies"
-    formats.add_argument("--csv", type=int, nargs="?", const=1, metavar="REGION", help=help_text)
+    formats.add_argument("--csv", type=read_region, nargs="?", const=1, metavar="REGION", help=help_text)
     help_text = "write the page with its records outlined, to look at in a browser"
     formats.add_argument("--html", metavar="FILE", help=help_text)
 
@@ -61,8 +60,21 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv is not None or args.json or regions:
         print_regions(args, regions)
     if not regions:
-        print(f"no repeated records found in {page.name}", file=sys.stderr)
+        tell(f"no repeated records found in {page.name}")
     return 0 if regions else 1
+
+
+def read_region(text: str) -> int:
+    """Read the number of a region; a page in its place was meant as the page.
+
+    Examples
+    --------
+    >>> read_region("2")
+    2
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of a region: give the page before --csv")
+    return int(text)
 
 
 def check_options(args: argparse.Namespace) -> None:
@@ -99,7 +111,7 @@ def print_regions(args: argparse.Namespace, regions: list[RecordRegion]) -> None
     if args.json:
         print(regions_to_json(regions))
     elif args.csv is None:
-        print(format_regions(regions))
+        print("\n".join(map(printable, format_regions(regions).split("\n"))))
     elif regions:
         print(region_to_csv(regions, args.csv))
 
@@ -112,4 +124,4 @@ def write_outline(path: str, html: str, regions: list[RecordRegion]) -> None:
         Path(path).write_text(outline_records(html, regions), encoding="utf-8", errors="replace")
     except OSError as error:
         raise PageError(f"cannot write {path}: {error.strerror}") from None
-    print(f"{len(regions):,} regions outlined in {path}", file=sys.stderr)
+    tell(f"{len(regions):,} regions outlined in {path}")

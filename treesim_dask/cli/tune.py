@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from treesim_dask.cli.options import add_command, add_storage_option, read_options
+from treesim_dask.cli.options import add_command, add_index_option, add_storage_option, read_options
 from treesim_dask.cli.parameters import add_counting_options, add_family_options, given_counting, given_family
-from treesim_dask.config import IndexConfig
+from treesim_dask.config import IndexConfig, check_count
 from treesim_dask.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def add_parser(commands: Any) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--index", metavar="DIR", help="measure on the pages of an index")
     where.add_argument("--sample", nargs="+", metavar="INPUT", help="measure on pages of these archives or folders")
-    help_text = "option of the index's file system, such as endpoint_url=...; may be repeated"
-    parser.add_argument("--index-option", action="append", default=[], metavar="KEY=VALUE", help=help_text)
+    add_index_option(parser)
     add_storage_option(parser)
     _add_aims(parser)
     _add_measuring(parser)
@@ -78,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
     for name, value in (("--recall", args.recall), ("--false-positive-weight", args.false_positive_weight)):
         if not 0 <= value <= 1:
             raise ConfigError(f"{name} must lie from 0 to 1, got {value}")
-    if args.queries < 1 or args.sample_pages < 2:
-        raise ConfigError(f"need at least 1 query and 2 pages, got {args.queries} and {args.sample_pages}")
+    check_count("--queries", args.queries)
+    check_count("--sample-pages", args.sample_pages, least=2)
     config, pages = load_pages(args)
     make_family(config)
     tuning = tune_by_theory(args) if pages is None else tune_by_measuring(args, config, pages)

@@ -16,18 +16,16 @@ from warcio.exceptions import ArchiveLoadFailed
 from warcio.recordloader import ArcWarcRecordLoader
 from warcio.statusandheaders import StatusAndHeaders
 
-from treesim_dask.crawl import reasons, verified
+from treesim_dask.crawl import gunzip, reasons
 from treesim_dask.crawl.members import DamagedMember, MemberStream, open_members
 from treesim_dask.crawl.sniffing import MAX_START_LINE, begins_record, name_foreign_format
 from treesim_dask.crawl.streams import ByteStream
 from treesim_dask.crawl.usual import MAX_HTTP_HEADER, HttpResponse, UsualRecord, read_usual_http, read_usual_record
-from treesim_dask.crawl.verified import read_verified
 from treesim_dask.errors import SourceError
 from treesim_dask.types import SkippedLog
 
 _MAX_HEADER_BYTES = 2**20
 _EMPTY_LINE = re.compile(rb"\n[ \t\r]*+\n")
-_N_CHANCES = 8  # of FastWARC to read at least one WARC record
 _LONG_HEAD_BYTES = 2**16  # of a response too long to keep: enough for its HTTP header
 
 # A crawl has thousands of URLs with spaces; warcio would say so for each of them.
@@ -83,8 +81,9 @@ class ArchiveReader:
         Damage is noted here.
     max_content
         Longer WARC records are passed over in bounded memory.
-    try_usual, try_verified
-        Read usual WARC records in one go, and by FastWARC where it is installed. It changes nothing but the time.
+    try_usual, try_fast
+        Read usual WARC records in one go, and decode them by FastWARC where it is installed. It changes nothing but
+        the time.
     """
 
     def __init__(
@@ -93,14 +92,14 @@ class ArchiveReader:
         skipped: SkippedLog,
         max_content: int,
         try_usual: bool = True,
-        try_verified: bool = verified.IS_INSTALLED,
+        try_fast: bool = gunzip.IS_INSTALLED,
     ) -> None:
         self._members = _open_archive(raw)
         self._raw = raw
         self._skipped = skipped
         self._max_content = max_content
         self._try_usual = try_usual
-        self._n_chances = _N_CHANCES if try_verified else 0
+        self._unpack = gunzip.FastGunzip().unpack if try_fast else None
         self._loader = ArcWarcRecordLoader(verify_http=False, arc2warc=False)
         self._n_records = 0
 
@@ -124,10 +123,8 @@ class ArchiveReader:
 
     def _read_usual(self) -> Iterator[Response]:
         """Read members that are one usual WARC record each, up to the first that is not."""
-        if self._n_chances and self._members.begins_gzip():
-            yield from self._read_verified()
         members = self._members
-        while (member := members.open_whole()) is not None:
+        while (member := members.open_whole(self._unpack)) is not None:
             record = read_usual_record(member)
             if record is None or record.n_content > self._max_content:
                 members.put_back(member)
@@ -137,17 +134,6 @@ class ArchiveReader:
                 extent = members.member_offset, members.member_end - members.member_offset
                 start = len(record.header)
                 yield from self._usual_response(record, extent, member, start, start + record.n_content)
-
-    def _read_verified(self) -> Iterator[Response]:
-        """Let FastWARC read as far as it can be believed; where that is nowhere, time and again, it is not asked."""
-        n_before = self._n_records
-        for found in read_verified(self._raw, self._max_content):
-            self._members.pass_member(found.n_decoded)
-            self._n_records += 1
-            if found.record.is_response:
-                extent = found.offset, found.length
-                yield from self._usual_response(found.record, extent, found.content, 0, len(found.content))
-        self._n_chances -= self._n_records == n_before
 
     def _usual_response(
         self, record: UsualRecord, extent: tuple[int, int], data: bytes, start: int, end: int

@@ -18,6 +18,7 @@ from treesim_dask.crawl.sniffing import GZIP_MAGIC
 _CHUNK_LINE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 
 _PIECE_BYTES = 2**14
+_MAX_ENCODINGS = 8  # of one body: each takes as long as the body is
 
 
 class BodyTooLong(Exception):
@@ -32,7 +33,7 @@ def undo_transfer_encoding(body: bytes, field: str, max_bytes: int) -> bytes:
     body
         As archived.
     field
-        The header field, as written; several encodings are undone last first.
+        The header field, as written; several encodings are undone last first, of very many the last ones.
     max_bytes
         A longer result of a decompression raises `BodyTooLong`, before it takes much memory.
 
@@ -93,14 +94,14 @@ def join_chunks(body: bytes, max_bytes: int) -> bytes:
 
 
 def _names(field: str) -> list[str]:
-    return [name for part in field.lower().split(",") if (name := part.strip())] if field else []
+    names = (name for part in field.lower().split(",") if (name := part.strip()) in _UNDONE) if field else ()
+    return list(names)[-_MAX_ENCODINGS:]
 
 
 def _undo(name: str, body: bytes, max_bytes: int) -> bytes:
-    undo = _DECODERS.get(name)
-    if undo is None or not body:
+    if not body or name not in _DECODERS:  # the chunks of a content encoding are none
         return body
-    decoded = undo(body, max_bytes + 1)
+    decoded = _DECODERS[name](body, max_bytes + 1)
     if len(decoded) > max_bytes:
         raise BodyTooLong
     return decoded or body
@@ -166,3 +167,4 @@ _DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
     "br": _undo_brotli,
     "zstd": _undo_zstd,
 }
+_UNDONE = {"chunked", *_DECODERS}

@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -51,6 +52,7 @@ def _read_line(line: str, where: str) -> Place:
     try:
         values = json.loads(line[line.index("{") :])
         filename, offset, length = str(values["filename"]), int(values["offset"]), int(values["length"])
+        filename.encode()  # JSON can write what is no text
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise SourceError(
             f"{where} is not CDXJ: expected a JSON object with filename, offset and length, got {line[:100]!r}"
@@ -63,27 +65,29 @@ def _read_line(line: str, where: str) -> Place:
     return filename, offset, length
 
 
-def make_extract_sources(
-    places: Iterable[Place], list_url: str, crawl_base_url: str = DEFAULT_CRAWL_BASE_URL
-) -> list[Source]:
+def locate_places(places: Iterable[Place], list_url: str, crawl_base_url: str = DEFAULT_CRAWL_BASE_URL) -> list[Place]:
+    """Return the places that an extract names with their files where they are found."""
+    base_url = crawl_base_url.rstrip("/") + "/"
+    find_file = cache(lambda filename: _find_file(filename, list_url, base_url))  # many places are in the same one
+    located = [(find_file(filename), offset, length) for filename, offset, length in places]
+    if not located:
+        raise SourceError(f"the extract {list_url} names no page: expected filename, offset and length of each")
+    return located
+
+
+def make_extract_sources(places: Iterable[Place]) -> list[Source]:
     """Group places by WARC file: one source each, named after the file and the choice of places in it.
 
     Examples
     --------
-    >>> [source] = make_extract_sources([("crawl-data/a.warc.gz", 70, 9), ("crawl-data/a.warc.gz", 5, 60)], "x.cdxj")
+    >>> [source] = make_extract_sources([("/a.warc.gz", 70, 9), ("/a.warc.gz", 5, 60), ("/a.warc.gz", 70, 9)])
     >>> source.kind, source.members, source.size
-    ('extract', ('https://data.commoncrawl.org/crawl-data/a.warc.gz', '5+60', '70+9'), 69)
+    ('extract', ('/a.warc.gz', '5+60', '70+9'), 69)
     """
     by_file: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
-    for filename, offset, length in places:
-        by_file[filename].add((offset, length))
-    if not by_file:
-        raise SourceError(f"the extract {list_url} names no page: expected filename, offset and length of each")
-    base_url = crawl_base_url.rstrip("/") + "/"
-    return sorted(
-        (_source(_find_file(filename, list_url, base_url), sorted(found)) for filename, found in by_file.items()),
-        key=lambda source: source.url,
-    )
+    for warc, offset, length in places:
+        by_file[warc].add((offset, length))
+    return sorted((_source(warc, sorted(found)) for warc, found in by_file.items()), key=lambda source: source.url)
 
 
 def _find_file(filename: str, list_url: str, base_url: str) -> str:

@@ -30,7 +30,7 @@ from treesim_dask.crawl.sniffing import (
     name_foreign_format,
 )
 from treesim_dask.crawl.streams import is_local, read_range
-from treesim_dask.errors import ConfigError, SourceError
+from treesim_dask.errors import SourceError
 from treesim_dask.types import Source
 
 DEFAULT_CRAWL_BASE_URL = "https://data.commoncrawl.org/"
@@ -45,9 +45,6 @@ _EXPECTED = "expected a WARC or ARC archive, an HTML file, or a list of paths (.
 def find_sources(
     inputs: Sequence[str],
     *,
-    limit: int | None = None,
-    sample: int | None = None,
-    seed: int = 0,
     storage_options: Mapping[str, Any] | None = None,
     crawl_base_url: str = DEFAULT_CRAWL_BASE_URL,
 ) -> list[Source]:
@@ -58,12 +55,6 @@ def find_sources(
     inputs
         Files, folders (read to any depth), globs; URLs of any scheme fsspec knows; lists of paths (``*.paths``,
         ``*.txt``, also gzipped); crawl ids such as ``CC-MAIN-2026-42``.
-    limit
-        Only the first `limit` files.
-    sample
-        Only a random choice of `sample` files; a larger sample with the same seed contains a smaller one.
-    seed
-        Seeds the choice.
     storage_options
         For fsspec.
     crawl_base_url
@@ -83,17 +74,28 @@ def find_sources(
     ...     source.kind, len(source.members), source.size, source.url.removeprefix(folder)
     ('html', 2, 8, '#html-0-of-1')
     """
-    for name, value in (("limit", limit), ("sample", sample)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be at least 1, got {value}")
+    return make_sources(find_files(inputs, storage_options, crawl_base_url))
+
+
+def find_files(
+    inputs: Sequence[str], storage_options: Mapping[str, Any] | None, crawl_base_url: str
+) -> list[FoundFile]:
+    """Return the files behind inputs, sorted by url and without doubles."""
     if not inputs:
         raise SourceError("no input: give files, folders, URLs, a list of paths or a crawl id")
     is_only = len(inputs) == 1
-    found = [file for place in inputs for file in _find_files(place, storage_options, crawl_base_url, is_only)]
-    files = _drop_doubles(found)[:limit]
-    if sample is not None:
-        files = sorted(files, key=lambda file: _stable_hash(f"{seed} {file.url}"))[:sample]
-    archives = [Source(file.url, "archive", (file.url,), file.size) for file in files if file.kind == "archive"]
+    return _drop_doubles(
+        file for place in inputs for file in _find_files(place, storage_options, crawl_base_url, is_only)
+    )
+
+
+def make_sources(files: Sequence[FoundFile]) -> list[Source]:
+    """Make a source of each archive and of each group of HTML files, sorted by url."""
+    archives = [
+        Source(file.url, "archive", (file.url,), file.size, modified=file.modified)
+        for file in files
+        if file.kind == "archive"
+    ]
     groups = _group_html([file for file in files if file.kind == "html"])
     sources = sorted([*archives, *groups], key=lambda source: source.url)
     for source in sources:
@@ -116,10 +118,11 @@ def _find_files(
         return files
     url = normalise(place)
     head, size = read_range(url, 0, _SNIFF_BYTES, _quick(storage_options))
-    if not is_only and kind_by_name(url) == "archive":
-        return [FoundFile(url, "archive", size)]
-    kind = _kind_of(url, head)
-    return _read_list(url, storage_options, base_url) if kind == "list" else [FoundFile(url, kind, size)]
+    unread = not is_only and kind_by_name(url) == "archive"
+    kind = "archive" if unread else _kind_of(url, head)
+    if kind == "list":
+        return _read_list(url, storage_options, base_url)
+    return [FoundFile(url, kind, size, modified=Path(url).stat().st_mtime if is_local(url) else None)]
 
 
 def _quick(storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -164,29 +167,44 @@ def _read_crawl(crawl_id: str, storage_options: Mapping[str, Any] | None, base_u
 
 def _read_list(url: str, storage_options: Mapping[str, Any] | None, base_url: str) -> list[FoundFile]:
     """Return the files that a list names, one a line; empty lines and lines beginning with # do not count."""
-    text = read_list(url, _MAX_LIST_BYTES, _quick(storage_options))
-    lines = [line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+    lines = read_lines(url, storage_options)
     if not lines:
         raise SourceError(f"the list {url} names no file: write one path or URL a line")
     return [_listed_file(line, url, base_url) for line in lines]
 
 
+def read_lines(url: str, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+    """Return the lines of a list that count."""
+    text = read_list(url, _MAX_LIST_BYTES, _quick(storage_options))
+    return [line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#")]
+
+
 def _listed_file(line: str, list_url: str, base_url: str) -> FoundFile:
-    if line.startswith("crawl-data/"):
-        url = normalise(base_url + line)
-    elif not is_local(line) or line.startswith(("/", "~")):
-        url = normalise(line)
-    else:
-        url = str(Path(list_url).parent / line) if is_local(list_url) else urljoin(list_url, line)
-        url = normalise(url)
+    url = listed_url(line, list_url, base_url)
     kind = kind_by_name(url)
     if kind not in ("archive", "html"):
         raise SourceError(f"the list {list_url} names {line[:200]!r}, which is neither .warc nor .arc nor .html")
     try:
-        size = Path(url).stat().st_size if is_local(url) else None
+        state = Path(url).stat() if is_local(url) else None
     except OSError as error:
         raise SourceError(f"the list {list_url} names {line!r}, which cannot be read: {error.strerror}") from error
-    return FoundFile(url, "archive" if kind == "archive" else "html", size, list_url)
+    size, modified = (state.st_size, state.st_mtime) if state else (None, None)
+    return FoundFile(url, kind, size, list_url, modified)
+
+
+def listed_url(line: str, list_url: str, base_url: str = DEFAULT_CRAWL_BASE_URL) -> str:
+    """Return what a line of a list names: as Common Crawl writes it below its address, else beside the list.
+
+    Examples
+    --------
+    >>> listed_url("b.warc", "/data/list.txt"), listed_url("crawl-data/a.warc.gz", "/data/list.txt")
+    ('/data/b.warc', 'https://data.commoncrawl.org/crawl-data/a.warc.gz')
+    """
+    if line.startswith("crawl-data/"):
+        return normalise(base_url + line)
+    if not is_local(line) or line.startswith(("/", "~")):
+        return normalise(line)
+    return normalise(str(Path(list_url).parent / line) if is_local(list_url) else urljoin(list_url, line))
 
 
 def _drop_doubles(files: Iterable[FoundFile]) -> list[FoundFile]:
@@ -218,7 +236,7 @@ def _root_name(root: str, files: Sequence[FoundFile]) -> str:
         return root
     if len(files) == 1:
         return files[0].url
-    return f"{root}@{_stable_hash(' '.join(file.url for file in files)):016x}"
+    return f"{root}@{stable_hash(' '.join(file.url for file in files)):016x}"
 
 
 def _split_root(root: str, files: Sequence[FoundFile]) -> list[Source]:
@@ -227,18 +245,24 @@ def _split_root(root: str, files: Sequence[FoundFile]) -> list[Source]:
         n_groups *= 2
     groups: defaultdict[int, list[FoundFile]] = defaultdict(list)
     for file in files:
-        groups[_stable_hash(file.url.removeprefix(root)) % n_groups].append(file)
-    return [
-        Source(f"{root}#html-{number}-of-{n_groups}", "html", tuple(file.url for file in group), _total_size(group))
-        for number, group in groups.items()
-    ]
+        groups[stable_hash(file.url.removeprefix(root)) % n_groups].append(file)
+    return [_make_group(f"{root}#html-{number}-of-{n_groups}", group) for number, group in groups.items()]
 
 
-def _total_size(files: Sequence[FoundFile]) -> int | None:
+def _make_group(url: str, files: Sequence[FoundFile]) -> Source:
+    """Make a source of HTML files; its digest holds what is known of each on every machine."""
     sizes = [file.size for file in files if file.size is not None]
-    return sum(sizes) if len(sizes) == len(files) else None
+    states = "\n".join(f"{file.size} {file.url}" for file in files)
+    return Source(
+        url,
+        "html",
+        tuple(file.url for file in files),
+        sum(sizes) if len(sizes) == len(files) else None,
+        f"{stable_hash(states):016x}",
+        max((file.modified for file in files if file.modified is not None), default=None),
+    )
 
 
-def _stable_hash(text: str) -> int:
+def stable_hash(text: str) -> int:
     """Return 64 bits that are the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")

@@ -14,6 +14,7 @@ from treesim_dask.crawl.streams import explain_failure, find_filesystem, is_loca
 from treesim_dask.errors import SourceError
 
 Kind = Literal["archive", "html", "list"]
+_Entry = tuple[str, int | None, float | None]  # url, size and time of a file
 
 _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("archive", re.compile(r"\.w?arc(\.gz|\.zst)?(\.open)?$", re.IGNORECASE)),
@@ -24,12 +25,16 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """An input file. ``root`` is the folder, pattern or list it was found in, empty if it was named itself."""
+    """An input file. ``root`` is the folder, pattern or list it was found in, empty if it was named itself.
+
+    ``modified`` is when it was written, in seconds since 1970, for a file of this machine.
+    """
 
     url: str
     kind: Literal["archive", "html"]
     size: int | None = None
     root: str = ""
+    modified: float | None = None
 
 
 def normalise(place: str) -> str:
@@ -86,8 +91,8 @@ def list_files(place: str, storage_options: Mapping[str, Any] | None) -> list[Fo
     if entries is None:
         return None
     files = [
-        FoundFile(url, kind, size, root)
-        for url, size in entries
+        FoundFile(url, kind, size, root, modified)
+        for url, size, modified in entries
         if (kind := kind_by_name(url)) == "archive" or kind == "html"
     ]
     if not files:
@@ -100,7 +105,7 @@ def _is_glob(url: str) -> bool:
     return any(mark in url for mark in ("*?[" if is_local(url) else "*["))  # "?" begins the query of a URL
 
 
-def _list_local(path: str) -> list[tuple[str, int | None]] | None:
+def _list_local(path: str) -> list[_Entry] | None:
     if Path(path).is_dir():
         found: Iterable[str] = (
             str(Path(folder) / name) for folder, _, names in os.walk(path, onerror=_refuse_folder) for name in names
@@ -109,19 +114,22 @@ def _list_local(path: str) -> list[tuple[str, int | None]] | None:
         found = glob.iglob(path, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
     else:
         return None
-    return [(name, size) for name in found if (size := _local_size(name)) is not None]
+    return [(name, *state) for name in found if (state := _local_state(name)) is not None]
 
 
 def _refuse_folder(error: OSError) -> None:
     raise explain_failure(str(error.filename), error) from error
 
 
-def _local_size(path: str) -> int | None:
-    """Return the size of a file; None for folders, dangling links, pipes and the like."""
-    return Path(path).stat().st_size if Path(path).is_file() else None
+def _local_state(path: str) -> tuple[int, float] | None:
+    """Return size and time of a file; None for folders, dangling links, pipes and the like."""
+    if not Path(path).is_file():
+        return None
+    state = Path(path).stat()
+    return state.st_size, state.st_mtime
 
 
-def _list_remote(url: str, storage_options: Mapping[str, Any] | None) -> list[tuple[str, int | None]] | None:
+def _list_remote(url: str, storage_options: Mapping[str, Any] | None) -> list[_Entry] | None:
     is_web = url.startswith(("http://", "https://"))
     if is_web and not url.endswith("/") and not _is_glob(url):
         return None
@@ -138,7 +146,7 @@ def _list_remote(url: str, storage_options: Mapping[str, Any] | None) -> list[tu
     except Exception as error:  # every file system has errors of its own
         raise explain_failure(url, error) from error
     files = (entry for entry in details.values() if entry["type"] == "file")
-    return [(_full_url(fs, entry["name"], url), entry.get("size")) for entry in files]
+    return [(_full_url(fs, entry["name"], url), entry.get("size"), None) for entry in files]
 
 
 def _full_url(fs: Any, name: str, listed_url: str) -> str:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import zstandard
 
+from treesim_dask.crawl.gunzip import LEAST_MEMBER_BYTES
 from treesim_dask.crawl.sniffing import (
     GZIP_MAGIC,
     MAX_START_LINE,
@@ -24,7 +25,6 @@ from treesim_dask.crawl.sniffing import (
 )
 from treesim_dask.crawl.streams import CHUNK_BYTES, ByteStream, stream_bytes
 
-_LEAST_MEMBER_BYTES = 2**8  # few WARC records compress to less: those cost a copy, no more
 _GZIP_OUTPUT_BYTES = 2**20
 _WHOLE_BYTES = 2**22  # decoded bytes up to which a member is worth having in one piece
 _TRIAL_STEP_BYTES = 2**10
@@ -148,26 +148,32 @@ class MemberStream:
 
     def open_member(self) -> bool:
         """Begin the member at the position in the file; False at the end of the file."""
-        head = self._raw_head(8)
+        head = self.raw.peek_head(8)
         if not head:
             return False
-        self._start_member(self._make_decoder)
+        self._start_member(self._make_decoder())
         if self._magics and not head.startswith(self._magics):
             raise DamagedMember(at_end_of_file=False)
         return True
 
-    def open_whole(self) -> bytes | None:
+    def open_whole(self, unpack: Callable[[memoryview], bytes | None] | None = None) -> bytes | None:
         """Begin the next member and return all of its bytes, or leave everything to the other methods.
 
         None means: the member before has bytes left, or there is no other, or it is long or damaged. A damaged one is
-        begun again, piece by piece.
+        begun again, piece by piece. `unpack` is asked first.
         """
         if not self.is_used_up():  # before anything else: asked for each record of a member that has many
             return None
         view = self._peek_member(CHUNK_BYTES)
         if not bytes(view[:4]).startswith(self._magics):
             return None
-        decoder = self._start_member(self._make_decoder)
+        if unpack is not None and (member := unpack(view)) is not None:
+            self._start_member(None)
+            self.raw.advance(len(view))
+            self._base += len(member)
+            return member
+        decoder = self._make_decoder()
+        self._start_member(decoder)
         try:
             member, n_taken = decoder.decode(view[: decoder.input_bytes])
             self.raw.advance(n_taken)
@@ -197,14 +203,6 @@ class MemberStream:
         self._base -= len(member)
         self._buffer += member
 
-    def begins_gzip(self) -> bool:
-        """Say whether a gzip member begins at the position."""
-        return self._magics == (GZIP_MAGIC,) and self.is_used_up() and self._raw_head(8).startswith(GZIP_MAGIC)
-
-    def pass_member(self, n_decoded: int) -> None:
-        """Count a member that was read by other means."""
-        self._base += n_decoded
-
     def find_member(self, offset: int) -> bool:
         """Begin the next member at or behind `offset` of the file that decodes to a WARC record."""
         if not self._magics:
@@ -214,7 +212,7 @@ class MemberStream:
             if self._try_member():
                 return True
             offset = found + 1
-        self._drop_member()
+        self._start_member(None)
         return False
 
     def _try_member(self) -> bool:
@@ -222,7 +220,8 @@ class MemberStream:
 
         Little is decoded, in little steps: a file may be made of beginnings that decode to nothing, or to very much.
         """
-        decoder = self._start_member(self._make_decoder)
+        decoder = self._make_decoder()
+        self._start_member(decoder)
         last = self.raw.position + decoder.trial_bytes
         while len(self._buffer) < MAX_START_LINE and not decoder.ended and self.raw.position < last:
             if not (view := self.raw.peek()[:_TRIAL_STEP_BYTES]):
@@ -295,12 +294,14 @@ class MemberStream:
         return n_bytes - n_missing
 
     def skip_newlines(self) -> None:
-        """Pass over the line ends between WARC records."""
+        """Pass over the line ends between WARC records, in bounded memory."""
         while self._need(1):
             match = _NEWLINES.match(self._buffer, self._cursor)
             self._cursor = match.end() if match else self._cursor
             if self._cursor < len(self._buffer):
                 return
+            if len(self._buffer) > CHUNK_BYTES:
+                self.hold()
 
     def is_behind_end(self, position: int) -> bool:
         """Say whether `position` is known to lie behind the end of the member: true only once the end was seen."""
@@ -361,36 +362,19 @@ class MemberStream:
         """Return the bytes at hand up to where the next member seems to begin: zlib would copy what lies behind."""
         if not self._magics:
             return self.raw.peek()
-        return self.raw.peek_to(self._magics[0], _LEAST_MEMBER_BYTES, n_most)
+        return self.raw.peek_to(self._magics[0], LEAST_MEMBER_BYTES, n_most)
 
     def is_used_up(self) -> bool:
         """Say whether the position is between two members, as far as that was seen."""
         return self._cursor == len(self._buffer) and (self._decoder is None or self._decoder.ended)
 
-    def _start_member(self, make_decoder: Callable[[], Decoder]) -> Decoder:
+    def _start_member(self, decoder: Decoder | None) -> None:
         self.member_offset = self.raw.position
         self._base = self.member_position = self._base + len(self._buffer)
         self._buffer.clear()
         self._cursor = 0
         self._last_position = None
-        self._decoder = make_decoder()
-        return self._decoder
-
-    def _drop_member(self) -> None:
-        self._start_member(self._make_decoder)
-        self._decoder = None
-
-    def _raw_head(self, n_bytes: int) -> bytes:
-        """Return the next bytes of the file without moving."""
-        if len(view := self.raw.peek()) >= n_bytes:
-            return bytes(view[:n_bytes])
-        start = self.raw.position
-        head = b""
-        while len(head) < n_bytes and (view := self.raw.peek()):
-            head += bytes(view[: n_bytes - len(head)])
-            self.raw.advance(min(len(view), n_bytes))
-        self.raw.seek(start)
-        return head[:n_bytes]
+        self._decoder = decoder
 
     def _find_magic(self, offset: int) -> int | None:
         """Return the next place at or behind `offset` of the file where a member may begin."""

@@ -325,8 +325,7 @@ def _dictionary_frame(url: str, storage_options: Mapping[str, Any] | None) -> by
 def _first_response(stream: ByteStream, offset: int, max_content: int) -> Response | None:
     """Return the response at the position of `stream`, if one begins there."""
     try:
-        reader = ArchiveReader(stream, SkippedLog(), max_content, try_verified=False)  # one record proves nothing
-        response = next(iter(reader), None)
+        response = next(iter(ArchiveReader(stream, SkippedLog(), max_content)), None)
     except NoArchive:
         return None
     return response if response is not None and response.offset == offset else None

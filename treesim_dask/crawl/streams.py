@@ -95,9 +95,21 @@ class ByteStream:
         if not self._chunk_start <= self.position < chunk_end:
             if self.position != chunk_end:
                 self._disconnect()
-            self._chunk_bytes, self._chunk_start = self._read_chunk(), self.position
-            self._chunk = memoryview(self._chunk_bytes)
+            self._have(self._read_chunk())
         return self._chunk[self.position - self._chunk_start :]
+
+    def peek_head(self, n_bytes: int) -> bytes:
+        """Return the next bytes, fewer only where the file ends; what they came with stays at hand."""
+        view, start = self.peek(), self.position
+        while len(view) < n_bytes:
+            self.position += len(view)
+            more = self.peek()
+            self.position = start
+            self._have(bytes(view) + bytes(more))
+            view = self._chunk
+            if not more:
+                break
+        return bytes(view[:n_bytes])
 
     def peek_to(self, pattern: bytes, n_least: int, n_most: int) -> memoryview:
         """Return the bytes at hand, `n_most` at most, up to where `pattern` comes next behind the first `n_least`."""
@@ -114,15 +126,6 @@ class ByteStream:
         """Go to `position`: free inside the current chunk, a new request elsewhere."""
         self.position = position
 
-    def put_back(self, data: bytes | bytearray) -> None:
-        """Go back over bytes last read, given again: the connection goes on behind them."""
-        start = self.position - len(data)
-        if start < self._chunk_start:
-            self._chunk_bytes = bytes(data) + self._chunk_bytes[self.position - self._chunk_start :]
-            self._chunk = memoryview(self._chunk_bytes)
-            self._chunk_start = start
-        self.position = start
-
     def close(self) -> None:
         """Give the connection up."""
         self._disconnect()
@@ -132,6 +135,10 @@ class ByteStream:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _have(self, chunk: bytes) -> None:
+        self._chunk_bytes, self._chunk_start = chunk, self.position
+        self._chunk = memoryview(chunk)
 
     def _read_chunk(self) -> bytes:
         """Return the next chunk, whole unless the file ends; after trouble what came before, the next call meets it."""

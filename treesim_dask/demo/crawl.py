@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import IO
 
+from treesim_dask.config import check_count
 from treesim_dask.demo.pages import demo_page, page_date, plan_page
 from treesim_dask.demo.responses import other_response, page_response
 from treesim_dask.demo.warc import exchange_records, revisit_record, warcinfo_record
@@ -65,12 +66,12 @@ class DemoCrawl:
     crawl_id: str = DEFAULT_CRAWL_ID
 
     def __post_init__(self) -> None:
-        if self.n_pages < 1:
-            raise ConfigError(f"n_pages must be at least 1, got {self.n_pages}")
+        check_count("n_pages", self.n_pages)
         if not 1 <= self.n_files <= self.n_pages:
-            raise ConfigError(f"n_files must be from 1 to n_pages = {self.n_pages}, got {self.n_files}")
+            what = f"n_files must be from 1 to n_pages = {self.n_pages}, got {self.n_files}"
+            raise ConfigError(what, "n_files", "n_pages")
         if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"seed must be from 0 to 2**32 - 1, got {self.seed}")
+            raise ConfigError(f"seed must be from 0 to 2**32 - 1, got {self.seed}", "seed")
 
     @property
     def files(self) -> list[DemoFile]:

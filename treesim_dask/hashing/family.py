@@ -60,7 +60,7 @@ def make_family(config: IndexConfig) -> Family:
     6
     """
     if config.family not in FAMILIES:
-        raise ConfigError(f"family must be one of {', '.join(FAMILIES)}, got {config.family!r}")
+        raise ConfigError(f"family must be one of {', '.join(FAMILIES)}, got {config.family!r}", "family")
     return FAMILIES[config.family](config)
 
 

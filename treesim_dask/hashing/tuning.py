@@ -161,7 +161,8 @@ def tune_bands(
     _check_share("threshold", threshold)
     _check_n_hashes(n_hashes)
     if not 0 <= false_positive_weight <= 1:
-        raise ConfigError(f"false_positive_weight must lie from 0 to 1, got {false_positive_weight}")
+        what = f"false_positive_weight must lie from 0 to 1, got {false_positive_weight}"
+        raise ConfigError(what, "false_positive_weight")
     above = distribution.similarity >= threshold
     if wanted is None and not distribution.n_pages[above].sum():
         raise ConfigError(f"no pair in the sample is as similar as {threshold}; lower it or take a larger sample")
@@ -228,9 +229,9 @@ def _why_none(nearest: BandChoice | None, recall: float, max_candidates: float, 
 
 def _check_share(name: str, value: float) -> None:
     if not 0 < value < 1:
-        raise ConfigError(f"{name} must lie between 0 and 1, got {value}")
+        raise ConfigError(f"{name} must lie between 0 and 1, got {value}", name)
 
 
 def _check_n_hashes(n_hashes: int) -> None:
     if not 1 <= n_hashes <= _MOST_HASHES:
-        raise ConfigError(f"n_hashes must be a whole number from 1 to {_MOST_HASHES}, got {n_hashes}")
+        raise ConfigError(f"n_hashes must be a whole number from 1 to {_MOST_HASHES}, got {n_hashes}", "n_hashes")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.columns import decode_integers
 from treesim_dask.index.store import Store
@@ -30,6 +31,7 @@ _LOOKUP_KINDS: dict[str, Any] = {
 }
 _ROWS_AT_ONCE = 2**19  # of decoded row groups, 12 bytes each
 _SMALL_BYTES = 2**18  # from a distant store a file of this size takes no longer than its footer
+_MOST_BYTES = 2**40  # of a file
 _HITS_PER_QUERY = 2**10  # for which there is room at first
 
 
@@ -74,13 +76,19 @@ class Lookup:
         """Memory taken."""
         return sum(getattr(self, name).nbytes for name in Lookup.__slots__)
 
+    def may_be_of(self, n_files: int) -> bool:
+        """Tell whether all row groups lie in one of so many files."""
+        places = (self.offset, self.n_bucket_bytes, self.n_shape_bytes)
+        is_within = all(bool(((column >= 0) & (column <= _MOST_BYTES)).all()) for column in places)
+        return is_within and bool(((self.file >= 0) & (self.file < n_files) & (self.n_rows > 0)).all())
+
 
 class Group(NamedTuple):
-    """A decoded row group, and where its columns begin in memory: asked of NumPy, that takes longer than a search."""
+    """A decoded row group; where its columns begin in memory (NumPy is slow to say it), its length."""
 
     buckets: UInt64Array
     shapes: UInt32Array
-    addresses: tuple[int, int]
+    addresses: tuple[int, int, int]
 
 
 class BandTable:
@@ -115,7 +123,14 @@ class BandTable:
     def lookup(self) -> Lookup:
         """Where each row group is, and which buckets it holds."""
         key = (self._store.url, self._names[0], "lookup")
-        return self._cache.get(key, self._load_lookup, lambda lookup: lookup.n_bytes)
+        return self._cache.get(key, self._load_checked, lambda lookup: lookup.n_bytes)
+
+    def _load_checked(self) -> Lookup:
+        lookup = self._load_lookup()
+        if not lookup.may_be_of(len(self._names)):
+            where = f"{self._store.url}/{self._lookup_name or self._names[0]}"
+            raise IndexFormatError(f"{where} is damaged: it says where no row group can be; run check")
+        return lookup
 
     def _load_lookup(self) -> Lookup:
         if self._is_read_whole:
@@ -124,7 +139,9 @@ class BandTable:
             columns = open_table(self._store, self._lookup_name).read(use_threads=False)
             if set(_LOOKUP_KINDS) <= set(columns.column_names):  # else it is from before offsets were noted
                 return Lookup(*(column_values(columns, name).astype(kind) for name, kind in _LOOKUP_KINDS.items()))
-        return lookup_of([open_table(self._store, name) for name in self._names])
+        tables = [open_table(self._store, name) for name in self._names]
+        with damage_errors(self._store, self._names[0]):
+            return lookup_of(tables)
 
     def find(self, keys: UInt64Array, cap: int | None = None, most: int | None = None) -> Hits | None:
         """Return the shapes that share a bucket with each query, or None if there are more than `most`.
@@ -153,7 +170,7 @@ class BandTable:
         for first_group, read in self._groups(lookup, groups[starts]):
             edge = edges[first_group : first_group + len(read) + 1]
             columns = np.array([group.addresses for group in read], np.uint64)
-            first, lengths, n_more = _find_buckets(columns, lookup.n_rows[groups[edge[:-1]]], edge, wanted)
+            first, lengths, n_more = _find_buckets(columns, edge, wanted)
             if cap is not None:
                 n_more = _cap_buckets(lengths, queries, bands, edge[0], room, n_capped)
             if most is not None and n_found + n_more > most:
@@ -215,7 +232,7 @@ class BandTable:
             with damage_errors(self._store, self._names[lookup.file[i]]):
                 buckets = decode_integers(data[:n_bytes], n_rows, np.uint64)
                 shapes = decode_integers(data[n_bytes:], n_rows, np.uint32)
-            group = Group(buckets, shapes, (address_of(buckets), address_of(shapes)))
+            group = Group(buckets, shapes, (address_of(buckets), address_of(shapes), n_rows))
             self._cache.keep(self._group_key(i), group, buckets.nbytes + shapes.nbytes)
             yield i, group
 
@@ -224,24 +241,21 @@ class BandTable:
 
 
 @kernel
-def _find_buckets(
-    columns: UInt64Array, n_rows: Int64Array, edges: Int64Array, wanted: UInt64Array
-) -> tuple[Int64Array, Int64Array, int]:
+def _find_buckets(columns: UInt64Array, edges: Int64Array, wanted: UInt64Array) -> tuple[Int64Array, Int64Array, int]:
     """Return where each of the buckets ``wanted[edges[0]:edges[-1]]`` begins, how long it is, and how long all are.
 
     Parameters
     ----------
     columns
-        Shape (n_groups, 2), dtype uint64: the addresses of the buckets and of the shapes of some row groups.
-    n_rows
-        Shape (n_groups,), dtype int64.
+        Shape (n_groups, 3), dtype uint64: of some row groups the addresses of the buckets and of the shapes, and how
+        many there are.
     edges
         Shape (n_groups + 1,), dtype int64: group i is to hold the buckets ``wanted[edges[i]:edges[i + 1]]``.
     """
     start, n_wanted = edges[0], edges[-1] - edges[0]
     first, lengths, n_all = np.empty(n_wanted, np.int64), np.empty(n_wanted, np.int64), 0
     for group in range(len(columns)):
-        buckets, end = columns[group, 0], n_rows[group]
+        buckets, end = columns[group, 0], int(np.int64(columns[group, 2]))
         for i in range(edges[group], edges[group + 1]):
             low, high = 0, end
             while low < high:
@@ -308,6 +322,8 @@ def lookup_of(tables: Sequence[pq.ParquetFile], first_file: int = 0) -> Lookup:
             if not metadata.num_rows:
                 continue
             band, bucket, shape = (metadata.column(i) for i in range(3))
+            if not (band.is_stats_set and bucket.is_stats_set and band.statistics.has_min_max):
+                raise OSError("it does not say what is in its row groups")
             place = (bucket.data_page_offset, bucket.total_compressed_size, shape.total_compressed_size)
             edges = (band.statistics.min, bucket.statistics.min, bucket.statistics.max)
             rows.append((*edges, file, *place, metadata.num_rows))

@@ -26,6 +26,11 @@ class Cache:
         Bytes that may be kept, what each piece takes beside its content included. A piece larger than that is handed
         out but not kept.
 
+    Attributes
+    ----------
+    n_missed
+        How often a piece was asked for that was not kept, and so had to be read.
+
     Examples
     --------
     >>> cache = Cache(limit=PIECE_BYTES + 10)
@@ -40,6 +45,7 @@ class Cache:
             raise ConfigError(f"memory must be a number of bytes, 0 or more, got {limit}")
         self.limit = limit
         self.n_bytes = 0
+        self.n_missed = 0
         self._pieces: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()
 
@@ -48,6 +54,7 @@ class Cache:
         with self._lock:
             found = self._pieces.get(key)
             if found is None:
+                self.n_missed += 1
                 return None
             self._pieces.move_to_end(key)
             return found[0]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.catalog import CATALOG, read_catalog
+from treesim_dask.index.compaction import is_steps
+from treesim_dask.index.leftovers import SEGMENT_NAME, clear_leftover
 from treesim_dask.index.live import dead_segments
 from treesim_dask.index.manifest import MANIFEST, read_manifest
 from treesim_dask.index.parts import SIGNATURES
 from treesim_dask.index.segment import SEGMENTS, SUMMARY, Segment, SegmentSummary, list_segments
-from treesim_dask.index.store import STAGING, Store
+from treesim_dask.index.store import COMPACTION, REPAIR, STAGING, Store, staged_for
 from treesim_dask.index.tables import PAGES
 from treesim_dask.index.tombstones import DELETED, list_tombstones, read_tombstone
 from treesim_dask.index.writer import file_digest
@@ -41,9 +43,15 @@ class Problem:
 
 
 def check_index(
-    store: Store, on_segment: Callable[[int, int], None] = lambda done, total: None, *, quick: bool = False
+    store: Store,
+    on_segment: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    quick: bool = False,
+    mine: str = "",
 ) -> Iterator[Problem]:
     """Yield everything that is wrong with an index.
+
+    What is not finished is no problem while others are at work on it.
 
     Parameters
     ----------
@@ -53,22 +61,25 @@ def check_index(
         Called after each segment with the number checked and the number of all.
     quick
         Compare names and sizes only: a listing and the catalog tell them, no other file is opened.
+    mine
+        What this process has announced: it is not at work on the segments.
     """
     fingerprint = read_manifest(store).fingerprint
-    for name in store.list_abandoned():
-        yield Problem(f"{STAGING}/{name}", "left by an interrupted build or compaction", is_orphan=True)
+    yield from _check_staging(store, mine)
     for name in store.list_names(""):
         if name not in (MANIFEST, SEGMENTS, STAGING, CATALOG, DELETED):
             yield Problem(name, "no part of an index", is_orphan=name.startswith(f".{MANIFEST}."))
     yield from _check_tombstones(store)
     sizes = _sizes_by_segment(store)
+    unfinished = _find_unfinished(store, sizes, mine)
     known = {segment.segment_id: segment for segment in list_segments(store)} if quick else {}
     catalog = {} if quick else read_catalog(store)
-    replaced = _find_replaced(store)
     for done, (name, files) in enumerate(sorted(sizes.items()), 1):
-        if name in replaced:
-            what = "replaced by compaction: an interrupted one left it"
-            yield Problem(f"{SEGMENTS}/{name}", what, is_orphan=True)
+        if name in unfinished:
+            if unfinished[name]:
+                yield Problem(f"{SEGMENTS}/{name}", unfinished[name], is_orphan=True)
+        elif not SEGMENT_NAME.fullmatch(name):
+            yield Problem(f"{SEGMENTS}/{name}", "no part of an index")
         else:
             segment = known.get(name) or Segment(store, name)
             try:
@@ -77,6 +88,53 @@ def check_index(
                 what = f"cannot be checked: {type(error).__name__}: {error}"
                 yield Problem(f"{SEGMENTS}/{name}", what)
         on_segment(done, len(sizes))
+
+
+def repair_index(
+    store: Store, on_segment: Callable[[int, int], None] = lambda done, total: None, *, quick: bool = False
+) -> list[Problem]:
+    """Remove the orphans of an index and return what else is wrong with it; see `check_index`.
+
+    It is refused while the index is compacted or merged into, and leaves alone what a build is at work on.
+    """
+    read_manifest(store)  # a claim would make a folder where there is none
+    with store.claim(REPAIR) as mine:
+        problems = list(check_index(store, on_segment, quick=quick, mine=mine))
+        unfinished = _find_unfinished(store, _sizes_by_segment(store), mine)  # the check may have taken hours
+        for problem in problems:
+            folder, _, name = problem.path.partition("/")
+            if folder == STAGING and problem.is_orphan:
+                clear_leftover(store, name)
+            elif problem.is_orphan and (folder != SEGMENTS or "/" in name or unfinished.get(name)):
+                store.remove(problem.path)
+    return [problem for problem in problems if not problem.is_orphan]
+
+
+def _check_staging(store: Store, mine: str) -> Iterator[Problem]:
+    if not (names := store.list_folders(STAGING)):
+        return
+    abandoned, at_work = store.list_abandoned(), store.list_at_work(mine)
+    is_compacted = any(staged_for(name) == COMPACTION for name in at_work)
+    for name in names:
+        if name in abandoned or (is_steps(name) and not is_compacted):
+            yield Problem(f"{STAGING}/{name}", "left by an interrupted build or compaction", is_orphan=True)
+        elif not is_steps(name) and not staged_for(name):
+            yield Problem(f"{STAGING}/{name}", "no part of an index")
+
+
+def _find_unfinished(store: Store, sizes: Mapping[str, Mapping[str, int]], mine: str) -> dict[str, str]:
+    """Return what is wrong with the segments that are not published yet, or no longer, by name.
+
+    Nothing is wrong with those that others are at work on, or have published since the files were listed.
+    """
+    unpublished = [name for name, files in sizes.items() if SUMMARY not in files and SEGMENT_NAME.fullmatch(name)]
+    what = dict.fromkeys(unpublished, "never published: an interrupted build or compaction left it")
+    what |= dict.fromkeys(_find_replaced(store), "replaced by compaction: an interrupted one left it")
+    is_at_work = bool(what and store.list_at_work(mine))
+    for name in what:
+        if is_at_work or (name in unpublished and store.exists(f"{SEGMENTS}/{name}/{SUMMARY}")):
+            what[name] = ""
+    return what
 
 
 def _find_replaced(store: Store) -> set[str]:
@@ -105,22 +163,10 @@ def _sizes_by_segment(store: Store) -> dict[str, dict[str, int]]:
     return sizes
 
 
-def remove_orphans(store: Store, problems: list[Problem]) -> list[Problem]:
-    """Remove the orphans among the problems and return them."""
-    orphans = [problem for problem in problems if problem.is_orphan]
-    for orphan in orphans:
-        store.remove(orphan.path)
-    store.remove_if_empty(STAGING)
-    return orphans
-
-
 def _check_segment(
     segment: Segment, sizes: dict[str, int], fingerprint: str, cataloged: dict[str, Any] | None, quick: bool
 ) -> Iterator[Problem]:
     folder = f"{SEGMENTS}/{segment.segment_id}"
-    if SUMMARY not in sizes:
-        yield Problem(folder, "never published: an interrupted build or compaction left it", is_orphan=True)
-        return
     try:
         summary = segment.summary
     except IndexFormatError as error:

@@ -27,6 +27,8 @@ from treesim_dask.types import Int64Array, UInt64Array, offsets_of
 _ABSENT = np.uint64(2**64 - 1)
 _CHECKSUM_BYTES = 4  # a CRC-32C follows the index of a shard
 _BYTES_AT_ONCE = 2**23  # of decoded chunks
+_MOST_BYTES = 2**40  # of a shard
+_MOST_CHUNK_BYTES = 2**28  # a thousand times what is written: no memory is taken for a number that somebody made up
 
 
 class ChunkedArray:
@@ -49,7 +51,11 @@ class ChunkedArray:
     def _layout(self) -> _Layout:
         name = f"{self._name}/zarr.json"
         with damage_errors(self._store, name):
-            return _Layout(parse_json(self._store.read_bytes(name), f"{self._store.url}/{name}"), self._name)
+            content = parse_json(self._store.read_bytes(name), f"{self._store.url}/{name}")
+        try:
+            return _Layout(content)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise IndexFormatError(f"{self._store.url}/{name} is damaged: {error!r}; run check") from None
 
     def __len__(self) -> int:
         return self._layout.n_rows
@@ -71,6 +77,7 @@ class ChunkedArray:
             Shape (n_ranges,), dtype int64.
         """
         layout = self._layout
+        self.check_ranges(starts, stops)
         numbers, firsts, lengths = _cut_ranges(starts, stops, layout.n_rows_chunk)
         ends = offsets_of(lengths)
         rows = np.empty((int(ends[-1]), *layout.row_shape), layout.dtype)
@@ -85,6 +92,12 @@ class ChunkedArray:
             _copy_rows(addresses, edges[first:], layout.n_bytes_row, firsts, lengths, ends, np.uint64(address_of(rows)))
         return rows
 
+    def check_ranges(self, starts: Int64Array, stops: Int64Array) -> None:
+        """Refuse ranges of rows that are none, or that are not there."""
+        if _lead_out(starts, stops, len(self)):
+            where = f"{self._store.url}/{self._name}"
+            raise IndexFormatError(f"{where} has {len(self)} rows, others are asked for: run check to see why")
+
     def _chunks(self, numbers: Sequence[int]) -> list[NDArray[Any]]:
         found: dict[int, Any] = {number: self._cache.find((self._store.url, self._name, number)) for number in numbers}
         missing = [number for number, chunk in found.items() if chunk is None]
@@ -98,9 +111,11 @@ class ChunkedArray:
         layout = self._layout
         places = [self._shard_index(n // layout.n_chunks_shard)[n % layout.n_chunks_shard] for n in numbers]
         names = [self._shard_name(n // layout.n_chunks_shard) for n in numbers]
-        for (offset, _), name in zip(places, names, strict=True):
+        for (offset, n_bytes), name in zip(places, names, strict=True):
             if offset == _ABSENT:  # all chunks are written, also those of nothing but zeros
                 raise IndexFormatError(f"{self._store.url}/{name} is damaged: a chunk is missing; run check")
+            if offset > _MOST_BYTES or n_bytes > _MOST_BYTES:
+                raise IndexFormatError(f"{self._store.url}/{name} is damaged: it says where no chunk can be; run check")
         ranges = [(name, int(o), int(o + n)) for name, (o, n) in zip(names, places, strict=True)]
         with damage_errors(self._store, self._name):
             read = self._store.read_ranges(ranges)
@@ -127,13 +142,13 @@ class ChunkedArray:
 class _Layout:
     """How an array is cut into shards and chunks, from its ``zarr.json``."""
 
-    def __init__(self, metadata: dict[str, Any], name: str) -> None:
+    def __init__(self, metadata: dict[str, Any]) -> None:
         (sharding,) = metadata["codecs"]
         configuration = sharding["configuration"]
         codecs = [codec["name"] for codec in configuration["codecs"]]
         order = configuration["codecs"][0].get("configuration", {}).get("endian")
         if sharding["name"] != "sharding_indexed" or codecs != ["bytes", "zstd"] or order != "little":
-            raise IndexFormatError(f"{name}/zarr.json is damaged: expected zstd chunks in shards, found {codecs}")
+            raise ValueError(f"expected zstd chunks in shards, found {codecs}")
         self.dtype: np.dtype[Any] = np.dtype(metadata["data_type"]).newbyteorder("<")
         self.n_rows = int(metadata["shape"][0])
         self.row_shape = tuple(metadata["shape"][1:])
@@ -142,6 +157,12 @@ class _Layout:
         self.n_chunks_shard = n_rows_shard // self.n_rows_chunk
         self.n_bytes_row = math.prod(self.row_shape) * self.dtype.itemsize
         self.n_bytes_chunk = self.n_rows_chunk * self.n_bytes_row
+        # rows are copied by their address: what these say is relied on
+        is_sound = (
+            self.dtype.kind in "iu" and self.n_rows >= 0 and all(type(n) is int and n > 0 for n in self.row_shape)
+        )
+        if not is_sound or self.n_rows_chunk < 1 or self.n_chunks_shard < 1 or self.n_bytes_chunk > _MOST_CHUNK_BYTES:
+            raise ValueError("expected rows of integers in chunks")
 
     def decode(self, data: bytes, where: str) -> NDArray[Any]:
         """Return the values of an encoded chunk, row after row."""
@@ -150,6 +171,15 @@ class _Layout:
         except OSError as error:
             raise IndexFormatError(f"{where} is damaged: {error}; `check` says which files are") from None
         return np.frombuffer(raw, self.dtype)
+
+
+@kernel
+def _lead_out(starts: Int64Array, stops: Int64Array, n_rows: int) -> bool:
+    """Tell whether a range of rows is none, or lies outside an array."""
+    n_wrong = 0
+    for i in range(len(starts)):
+        n_wrong += (starts[i] < 0) | (stops[i] < starts[i]) | (stops[i] > n_rows)
+    return n_wrong > 0
 
 
 @kernel

@@ -20,6 +20,9 @@ from treesim_dask.kernels import kernel, load_word
 _DELTA_BINARY_PACKED = 5
 _HEADER_BYTES = 48  # enough for the fields that are looked at
 _MOST_BYTES_PER_VALUE = 16
+_MOST_VALUES = 2**24  # row groups have some thousand: no memory is taken for a number that somebody made up
+_MOST_BLOCK_VALUES = 2**16  # the format says a multiple of 128, Arrow writes 128
+_UNEXPECTED = "a row group is not what was written"
 _PADDING = bytes(16)  # differences are loaded two words at a time
 
 
@@ -30,15 +33,17 @@ def decode_integers(chunk: bytes, n_values: int, dtype: DTypeLike) -> NDArray[An
     """
     n_raw, n_stored, checksum, n_found, encoding = _read_header(np.frombuffer(chunk, np.uint8)[:_HEADER_BYTES])
     is_expected = n_found == n_values and encoding == _DELTA_BINARY_PACKED
-    if not is_expected or n_stored > len(chunk) or n_raw > _MOST_BYTES_PER_VALUE * n_values + 1024:
-        raise OSError("a row group is not what was written")
+    is_bounded = 0 < n_values <= _MOST_VALUES and 0 < n_raw <= _MOST_BYTES_PER_VALUE * n_values + 1024
+    if not is_expected or not is_bounded or not 0 < n_stored <= len(chunk):
+        raise OSError(_UNEXPECTED)
     stored = memoryview(chunk)[len(chunk) - n_stored :]
     if zlib.crc32(stored) != checksum & 0xFFFFFFFF:
         raise OSError("a row group does not match its checksum")
     page = decompress(stored, n_raw) + _PADDING
     n_levels = int.from_bytes(page[:4], "little")  # say of each value that it is there
     values = np.empty(n_values, dtype)
-    _add_differences(np.frombuffer(page, np.uint8)[4 + n_levels :], values)
+    if not _add_differences(np.frombuffer(page, np.uint8)[4 + n_levels :], values):
+        raise OSError(_UNEXPECTED)
     return values
 
 
@@ -46,7 +51,7 @@ def decode_integers(chunk: bytes, n_values: int, dtype: DTypeLike) -> NDArray[An
 def _read_number(data: NDArray[np.uint8], place: int) -> tuple[np.uint64, int]:
     """Return a number of variable length, and where it ends."""
     value, shift = np.uint64(0), np.uint64(0)
-    while place < len(data):
+    while place < len(data) and shift < 64:
         byte = np.uint64(data[place])
         place += 1
         value |= (byte & np.uint64(127)) << shift
@@ -79,15 +84,23 @@ def _read_header(data: NDArray[np.uint8]) -> tuple[int, int, int, int, int]:
 
 
 @kernel
-def _add_differences(data: NDArray[np.uint8], values: NDArray[Any]) -> None:
-    """Decode ``DELTA_BINARY_PACKED`` integers, modulo 2**64; two words follow on the last of them."""
-    n_values = len(values)
+def _add_differences(data: NDArray[np.uint8], values: NDArray[Any]) -> bool:
+    """Decode ``DELTA_BINARY_PACKED`` integers, modulo 2**64; False if what the data say of themselves cannot be true.
+
+    Words are loaded by their address: no number of the file is used for one before it is known to lie in the data, of
+    which the last two words are padding.
+    """
+    n_values, end = len(values), len(data) - len(_PADDING)
     block_size, place = _read_number(data, 0)
     number, place = _read_number(data, place)
     _, place = _read_number(data, place)
     first, place = _read_number(data, place)
-    value = _unfold(first)
+    if place > end or block_size % 128 or not 0 < block_size <= _MOST_BLOCK_VALUES or not 0 < number <= block_size:
+        return False
     n_miniblocks, n_miniblock = int(np.int64(number)), int(np.int64(block_size // number))
+    if n_miniblocks * n_miniblock != int(np.int64(block_size)) or n_miniblock % 8:  # each ends with a byte
+        return False
+    value = _unfold(first)
     values[0] = value
     n = 1
     while n < n_values:
@@ -95,8 +108,13 @@ def _add_differences(data: NDArray[np.uint8], values: NDArray[Any]) -> None:
         least = _unfold(folded)
         widths = place
         place += n_miniblocks
+        if place > end:
+            return False
         for i in range(n_miniblocks):
             width = np.uint64(data[widths + i]) if n < n_values else np.uint64(0)
+            n_bytes = n_miniblock * int(np.int64(width)) // 8
+            if width > 64 or n_bytes > end - place:
+                return False
             mask = np.uint64(2**64 - 1) >> (np.uint64(64) - width) if width else np.uint64(0)
             start, bit = np.uint64(data.ctypes.data) + np.uint64(place), np.uint64(0)
             for _ in range(min(n_miniblock, n_values - n)):
@@ -107,4 +125,5 @@ def _add_differences(data: NDArray[np.uint8], values: NDArray[Any]) -> None:
                 values[n] = value
                 n += 1
                 bit += width
-            place += n_miniblock * int(np.int64(width)) // 8
+            place += n_bytes
+    return True

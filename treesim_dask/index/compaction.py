@@ -8,8 +8,9 @@ a note when it is finished, so that an interrupted compaction goes on where it s
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,11 +18,12 @@ from treesim_dask.config import IndexConfig
 from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.catalog import forget_segments
 from treesim_dask.index.gathering import Range, write_lookup
+from treesim_dask.index.leftovers import SEGMENT_NAME, clear_leftovers
 from treesim_dask.index.live import SOURCES, IndexedSource, origin_digests, read_sources
 from treesim_dask.index.manifest import to_json
 from treesim_dask.index.segment import COMPACTED_PREFIX, LOOKUP, SEGMENTS, SUMMARY, Segment, SegmentSummary, unpublish
-from treesim_dask.index.splitting import Unit, Work, choose_cuts
-from treesim_dask.index.store import STAGING, Store
+from treesim_dask.index.splitting import SCRATCH, Unit, Work, choose_cuts
+from treesim_dask.index.store import STAGING, Store, staged_for
 from treesim_dask.index.tables import SKIPPED, SKIPPED_SCHEMA, TableWriter
 from treesim_dask.index.writer import file_checksums
 
@@ -32,6 +34,7 @@ ROWS_PER_CELL = 2**21
 ROWS_PER_BAND_FILE = 2**22
 _VERSION = 2  # of the intermediate files: another one starts anew
 _MOST_DAMAGE = 20
+_STEPS = re.compile(rf"{COMPACTED_PREFIX}[0-9a-f]{{16}}-[0-9a-f]{{8}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,7 @@ def publish(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[dict[st
             store.put_file(scratch / name, f"{folder}/{name}")
     for result in (*parts, *bands):
         files.update(result["files"])
+    _check_files(store, folder, files)
     summary = _summary(plan, sources, parts, len(bands), files)
     store.write_bytes(f"{folder}/{SUMMARY}", to_json(summary.to_dict()))
     return summary
@@ -161,9 +165,21 @@ def _check_totals(plan: Plan, parts: Sequence[dict[str, Any]], bands: Sequence[d
     if n_pages != n_left or n_band_rows != n_shapes * plan.work.n_bands:
         raise IndexFormatError(
             f"the compaction has {n_pages} pages and {n_band_rows} band rows of {n_shapes} shapes, expected {n_left} "
-            f"pages and {plan.work.n_bands} band rows a shape; the index is as it was: run "
-            f"check --repair on {plan.work.store.url}, then compact again"
+            f"pages and {plan.work.n_bands} band rows a shape{_advice(plan.work.store)}"
         )
+
+
+def _check_files(store: Store, folder: str, files: Mapping[str, list[Any]]) -> None:
+    """Refuse to publish a segment whose files are no longer there as they were written."""
+    found = store.find_sizes(folder)
+    if wrong := sorted(name for name, (size, _) in files.items() if found.get(name) != size):
+        raise IndexFormatError(
+            f"{store.url}/{folder}/{wrong[0]} is gone or not as the compaction wrote it{_advice(store)}"
+        )
+
+
+def _advice(store: Store) -> str:
+    return f"; the index is as it was: run check --repair on {store.url}, then compact again"
 
 
 def remove_replaced(store: Store, segments: Sequence[Segment]) -> None:
@@ -179,18 +195,30 @@ def remove_replaced(store: Store, segments: Sequence[Segment]) -> None:
 
 def remove_abandoned(store: Store, current: Sequence[Plan] = ()) -> None:
     """Remove what compactions left unfinished, other than the current ones."""
+    clear_leftovers(store)
     staged = {plan.work.compacted_id: plan.work.staging_id for plan in current}
     names = store.list_names(STAGING)
-    gone = set(store.list_abandoned())
     for name in names:
-        is_compaction = name.startswith(COMPACTED_PREFIX)
-        if not name.startswith(tuple(staged.values())) if is_compaction else name in gone:
+        is_compaction = is_steps(name) or is_steps(staged_for(name).removesuffix(SCRATCH))
+        if is_compaction and not name.startswith(tuple(staged.values())):
             store.remove(f"{STAGING}/{name}")
     for name in store.list_names(SEGMENTS):
+        is_ours = name.startswith(COMPACTED_PREFIX) and SEGMENT_NAME.fullmatch(name)
         is_current = staged.get(name) in names  # else its parts were made with other parameters
-        if name.startswith(COMPACTED_PREFIX) and not is_current and not store.exists(f"{SEGMENTS}/{name}/{SUMMARY}"):
+        if is_ours and not is_current and not store.exists(f"{SEGMENTS}/{name}/{SUMMARY}"):
             store.remove(f"{SEGMENTS}/{name}")
     store.remove_if_empty(STAGING)
+
+
+def is_steps(name: str) -> bool:
+    """Tell whether something in staging is what the steps of a compaction have given so far.
+
+    Examples
+    --------
+    >>> is_steps("compacted-0123456789abcdef-89abcdef"), is_steps("compacted-notes.txt")
+    (True, False)
+    """
+    return bool(_STEPS.fullmatch(name))
 
 
 def _sources(plan: Plan) -> dict[str, tuple[str, IndexedSource]]:
@@ -207,7 +235,7 @@ def _describe(sources: dict[str, tuple[str, IndexedSource]]) -> dict[str, Any]:
     described = {}
     for origin, (_, source) in sources.items():
         values = asdict(source)
-        del values["origin"]
+        del values["origin"], values["indexed"]
         described[origin] = values
     return described
 

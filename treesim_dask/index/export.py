@@ -6,6 +6,8 @@ bucket of each shape in each band. ``shape`` joins them; it is a number of its o
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from treesim_dask.errors import ConfigError
+from treesim_dask.index.manifest import MANIFEST
 from treesim_dask.index.segment import Segment
 from treesim_dask.index.store import storage_errors
 from treesim_dask.index.tables import PAGE_SCHEMA
@@ -44,25 +47,47 @@ SCHEMAS = {
 }
 
 
-def export_tables(segments: Sequence[Segment], folder: str, file_format: str = "parquet") -> dict[str, int]:
-    """Write an index as three tables and return the number of rows of each.
+def export_tables(
+    segments: Sequence[Segment], folder: str | os.PathLike[str], file_format: str = "parquet"
+) -> dict[str, int]:
+    """Write an index as three tables and return the number of rows of each. They appear once all three are whole.
 
     Parameters
     ----------
     segments
         The index.
     folder
-        A local folder; the files in it are named after the tables.
+        A local folder that is no index; the files in it are named after the tables.
     file_format
         ``"parquet"`` or ``"arrow"`` (the Arrow IPC file format).
     """
     if file_format not in ("parquet", "arrow"):
         raise ConfigError(f"format must be parquet or arrow, got {file_format!r}")
+    target = _check_target(os.fspath(folder))
+    with storage_errors(str(target)):
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=target) as unfinished:
+            n_rows = _write_tables(segments, Path(unfinished), file_format)
+            for path in Path(unfinished).iterdir():
+                path.replace(target / path.name)
+    return n_rows
+
+
+def _check_target(folder: str) -> Path:
+    """Refuse what is no local folder, or one that holds something else."""
+    if not folder.strip() or "://" in folder:
+        raise ConfigError(f"an export is written to a local folder, got {folder!r}; copy its files from there")
+    target = Path(folder).expanduser()
+    if (target / MANIFEST).exists():
+        raise ConfigError(f"{folder} is an index: give another folder for its tables")
+    return target
+
+
+def _write_tables(segments: Sequence[Segment], folder: Path, file_format: str) -> dict[str, int]:
     n_rows = dict.fromkeys(SCHEMAS, 0)
-    with storage_errors(folder), ExitStack() as stack:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
         writers = {
-            name: stack.enter_context(_open_writer(Path(folder) / f"{name}.{file_format}", schema, file_format))
+            name: stack.enter_context(_open_writer(folder / f"{name}.{file_format}", schema, file_format))
             for name, schema in SCHEMAS.items()
         }
         first_shape = 0

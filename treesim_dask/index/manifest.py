@@ -36,8 +36,6 @@ def read_manifest(store: Store) -> IndexConfig:
     except FileNotFoundError:
         hint = "build one with: python -m treesim_dask build INPUT --index " + store.url
         raise IndexFormatError(f"there is no index at {store.url} ({MANIFEST} is missing); {hint}") from None
-    except PermissionError:
-        raise IndexFormatError(f"the index at {store.url} cannot be read: permission denied") from None
     content = parse_json(raw, f"{store.url}/{MANIFEST}")
     parameters = content.get("parameters")
     if content.get("format") != _FORMAT or not isinstance(parameters, dict):
@@ -63,11 +61,7 @@ def read_manifest(store: Store) -> IndexConfig:
 
 def check_parameters(store: Store, existing: IndexConfig, wanted: IndexConfig) -> None:
     """Refuse to add to an index that was built with other parameters."""
-    if existing != wanted:
-        raise ConfigError(
-            f"the index at {store.url} was built with other parameters: {existing.differences(wanted)}; "
-            "use the same ones or another --index"
-        )
+    existing.refuse_other(wanted, f"the index at {store.url} was built", "use the same ones or another --index")
 
 
 def to_json(content: dict[str, Any]) -> bytes:

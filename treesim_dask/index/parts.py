@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from treesim_dask.errors import IndexFormatError
 from treesim_dask.index.cache import Cache
 from treesim_dask.index.chunks import ChunkedArray
 from treesim_dask.index.store import Store
@@ -28,16 +29,24 @@ class Vectors:
     """The sparse vectors of a folder's shapes."""
 
     def __init__(self, store: Store, folder: str, cache: Cache) -> None:
+        self._folder = f"{store.url}/{folder}"
         names = (INDPTR, BRANCHES, COUNTS)
         self._indptr, self._branches, self._counts = (ChunkedArray(store, f"{folder}/{name}", cache) for name in names)
 
     def read(self, shapes: Int64Array | None = None) -> ShapeBatch:
         """Return the vectors of some shapes in the given order, or of all."""
         if shapes is None:
-            return ShapeBatch(self._indptr.read(), self._branches.read(), self._counts.read())
-        starts, stops = _row_bounds(self._indptr, shapes)
+            return self._read_all()
+        starts, stops = _row_bounds(self._indptr, shapes, self._branches)
         branches, counts = (array.read_ranges(starts, stops) for array in (self._branches, self._counts))
         return ShapeBatch(offsets_of(stops - starts), branches, counts)
+
+    def _read_all(self) -> ShapeBatch:
+        batch = ShapeBatch(self._indptr.read(), self._branches.read(), self._counts.read())
+        is_ordered = bool((np.diff(batch.indptr) >= 0).all()) and batch.indptr[:1].tolist() == [0]
+        if not is_ordered or not batch.indptr[-1] == len(batch.branches) == len(batch.counts):
+            raise IndexFormatError(f"{self._folder} is damaged: its vectors do not fit together; run check")
+        return batch
 
 
 class PageTable:
@@ -75,6 +84,9 @@ class PageTable:
                 return table.read(columns=names, use_threads=False)
         if not len(rows):
             return table.schema_arrow.empty_table().select(names)
+        if rows.min() < 0 or rows.max() >= ends[-1:].sum():
+            where = f"{self._store.url}/{self._name}"
+            raise IndexFormatError(f"{where} has {ends[-1:].sum()} rows, others are asked for: run check to see why")
         group_of = np.searchsorted(ends, rows, side="right")
         groups, place = np.unique(group_of, return_inverse=True)
         with damage_errors(self._store, self._name):
@@ -119,6 +131,7 @@ class FreshPart:
         self.digests = ChunkedArray(store, f"{folder}/{DIGESTS}", cache)
         self.pages = PageTable(store, f"{folder}/{PAGES}", cache)
         self._cache, self._key = cache, (store.url, folder, "shape_pages")
+        self._where = f"{store.url}/{folder}/{PAGES}"
 
     def page_shapes(self) -> Int64Array:
         """Return the shape of each page. Shape (n_pages,), dtype int64."""
@@ -129,11 +142,15 @@ class FreshPart:
 
     def _invert(self) -> tuple[Int64Array, Int64Array]:
         shapes = self.page_shapes()
+        if len(shapes) and shapes.max() >= len(shapes):  # each shape has a page at least
+            raise IndexFormatError(f"{self._where} is damaged: a page has a shape that is not there; run check")
         return offsets_of(np.bincount(shapes)), np.argsort(shapes, kind="stable")
 
     def count_pages(self, shapes: Int64Array) -> Int64Array:
         """Return the number of pages of each shape."""
         indptr, _ = self._shape_pages()
+        if len(shapes) and shapes.max() >= len(indptr) - 1:
+            raise IndexFormatError(f"{self._where} has no page of a shape that is asked for: run check to see why")
         return indptr[shapes + 1] - indptr[shapes]
 
     def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
@@ -163,7 +180,7 @@ class CompactedPart:
 
     def count_pages(self, shapes: Int64Array) -> Int64Array:
         """Return the number of pages of each shape."""
-        starts, stops = _row_bounds(self._indptr, shapes)
+        starts, stops = _row_bounds(self._indptr, shapes, self._origins)
         return stops - starts
 
     def first_pages(self, shapes: Int64Array, lengths: Int64Array) -> Int64Array:
@@ -175,9 +192,10 @@ class CompactedPart:
         return self._origins.read() if rows is None else self._origins.take(rows)
 
 
-def _row_bounds(indptr: ChunkedArray, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return where some rows of a CSR array start and stop."""
+def _row_bounds(indptr: ChunkedArray, rows: Int64Array, entries: ChunkedArray) -> tuple[Int64Array, Int64Array]:
+    """Return where some rows of a CSR array start and stop among its entries."""
     starts, stops = indptr.read_ranges(rows, rows + 2).reshape(-1, 2).T
+    entries.check_ranges(starts, stops)
     return np.asarray(starts), np.asarray(stops)
 
 

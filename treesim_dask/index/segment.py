@@ -36,7 +36,8 @@ class SegmentSummary:
     """What ``segment.json`` says: where a segment comes from, what it holds, and the checksum of each file.
 
     ``skipped`` counts what was left out by reason, ``damage`` gives the first places where the source is broken as
-    (reason, file, offset); ``files`` maps the path of each file to its size and SHA-256. ``compaction`` is there for a
+    (reason, file, offset); ``files`` maps the path of each file to its size and SHA-256. ``source_digest`` is there for
+    a group of HTML files only and tells which they were, see `treesim_dask.types.Source`. ``compaction`` is there for a
     compacted segment only: ``origins`` maps the segments its pages were first written to to the digest of their
     summaries, ``replaces`` names the compacted segments it took the place of, ``parts`` has (shapes, pages) of each
     part and ``n_band_files`` the number of files of its band table.
@@ -56,6 +57,7 @@ class SegmentSummary:
     skipped: dict[str, int]
     damage: list[list[Any]]
     files: dict[str, list[Any]]
+    source_digest: str | None = None
     compaction: dict[str, Any] | None = None
 
     @property
@@ -65,10 +67,8 @@ class SegmentSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain JSON values."""
-        values = asdict(self)
-        if self.compaction is None:
-            del values["compaction"]
-        return values
+        optional = {"source_digest", "compaction"}
+        return {name: value for name, value in asdict(self).items() if value is not None or name not in optional}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str) -> SegmentSummary:
@@ -325,7 +325,11 @@ class Segment:
         part_of, order = self._split(rows, self._part_offsets[1])
         first = self._part_offsets[1]
         origins = [self._parts[n].page_origins(rows[some] - first[n]) for n, some in part_of]
-        return np.asarray(_reorder(origins, order), np.uint64)
+        found = np.asarray(_reorder(origins, order), np.uint64)
+        if len(found) and int(found.max()) >> 32 >= len(self.origins):
+            where = f"{self.store.url}/{self._name('')}"
+            raise IndexFormatError(f"{where} is damaged: a page is of a source that is not there; run check")
+        return found
 
     def page_ids(self, origins: UInt64Array) -> list[str]:
         """Return the ids of pages given by their origins."""
@@ -355,6 +359,9 @@ class Segment:
         """Return which of some shapes or pages lie in which part, and how to put the results back in order."""
         if len(first) == 2 or not len(numbers):
             return [(0, slice(None))], None
+        if numbers.min() < 0 or numbers.max() >= first[-1]:
+            where = f"{self.store.url}/{self._name('')}"
+            raise IndexFormatError(f"{where} has {first[-1]} rows, others are asked for: run check to see why")
         part = np.searchsorted(first, numbers, side="right") - 1
         order = np.argsort(part, kind="stable")
         cuts = np.searchsorted(part[order], np.arange(len(first)))

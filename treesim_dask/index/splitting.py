@@ -24,6 +24,8 @@ from treesim_dask.index.store import STAGING, Store, storage_errors
 from treesim_dask.index.writer import digest_shapes
 from treesim_dask.types import Int64Array, ShapeBatch, UInt32Array, UInt64Array
 
+SCRATCH = "-scratch"
+
 MakeKeys = Callable[[UInt32Array], UInt64Array]
 
 # Bits of the order taken from the first hashes; the other 16 are those of the digest, so that a part can be cut
@@ -100,7 +102,7 @@ class Work:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """Give a local folder for the duration of the block."""
-        folder = self.store.make_staging(f"{self.staging_id}-scratch")
+        folder = self.store.make_staging(f"{self.staging_id}{SCRATCH}")
         try:
             with storage_errors(self.store.url):
                 yield folder

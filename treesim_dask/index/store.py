@@ -13,7 +13,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -27,9 +27,13 @@ from fsspec.implementations.local import LocalFileSystem
 from treesim_dask.errors import IndexFormatError, StorageError, TreesimError
 
 STAGING = "staging"
-_WRITER = re.compile(r"\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{32}")
+SPARE = ".spare"
+# one of these at a time: each takes for granted what another would remove
+COMPACTION, MERGE, REPAIR = UPKEEP = ("compaction", "merge", "repair")
+_STAGED = re.compile(rf"(?P<what>[A-Za-z0-9-]+)\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.[0-9a-f]{{32}}({SPARE})?")
 _ABANDONED_AFTER = timedelta(days=7)
 _GAP_BYTES = 2**16  # arrive sooner from a distant store than the answer to another request
+_NETWORK_PACKAGES = {"aiohttp", "aiobotocore", "botocore"}  # by name, as they are loaded for their stores only
 _N_READERS = 32  # small files read at the same time: each is a wait for a distant store, not work
 
 
@@ -52,8 +56,8 @@ class Store:
     (b'{}', False)
     """
 
-    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        self.url = _absolute(str(url))
+    def __init__(self, url: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
+        self.url = _absolute(os.fspath(url))
         self.storage_options = dict(storage_options or {})
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, **self.filesystem_options)
@@ -100,7 +104,8 @@ class Store:
                 found = self.fs.ls(self.path(name), detail=False)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted({entry.rstrip("/").rsplit("/", 1)[-1] for entry in found} - {name.rsplit("/", 1)[-1]})
+        itself = self.path(name).rsplit("/", 1)[-1]  # listed by some stores
+        return sorted({entry.rstrip("/").rsplit("/", 1)[-1] for entry in found} - {itself})
 
     def list_folders(self, name: str) -> list[str]:
         """Return the names of the folders below a folder, sorted; of an object store those that hold something.
@@ -119,9 +124,24 @@ class Store:
         sizes = {path[len(base) :].strip("/"): entry["size"] for path, entry in found.items()}
         return {path: size for path, size in sizes.items() if path}  # some stores list the folder itself
 
+    def find_time(self, name: str) -> float | None:
+        """Return when a file of this machine was written, in seconds since 1970; of another store it is not asked."""
+        return Path(self.path(name)).stat().st_mtime if self.is_local else None
+
+    def stamp(self, name: str) -> Hashable:
+        """Return something that is another when a file was written anew, None where there is none."""
+        try:
+            if self.is_local:
+                status = Path(self.path(name)).stat()
+                return status.st_ino, status.st_mtime_ns, status.st_size
+            return cast(str, self.fs.ukey(self.path(name)))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def read_bytes(self, name: str) -> bytes:
         """Return a whole file."""
-        return cast(bytes, self.fs.cat_file(self.path(name)))
+        with access_errors(self.url):
+            return cast(bytes, self.fs.cat_file(self.path(name)))
 
     def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """Return parts of files, given as (name, start, end); from an object store all at once."""
@@ -129,7 +149,8 @@ class Store:
             joined, place_of = _join_near(ranges)
             paths = [self.path(name) for name, _, _ in joined]
             starts, ends = [start for _, start, _ in joined], [end for _, _, end in joined]
-            read = cast(list[bytes], self.fs.cat_ranges(paths, starts, ends, on_error="raise"))
+            with access_errors(self.url):
+                read = cast(list[bytes], self.fs.cat_ranges(paths, starts, ends, on_error="raise"))
             within = [(place_of[i], start, end) for i, (_, start, end) in enumerate(ranges)]
             return [read[place][start - starts[place] : end - starts[place]] for place, start, end in within]
         files: dict[str, int] = {}
@@ -144,7 +165,8 @@ class Store:
 
     def read_tail(self, name: str, n_bytes: int) -> bytes:
         """Return the last bytes of a file."""
-        return cast(bytes, self.fs.cat_file(self.path(name), start=-n_bytes))
+        with access_errors(self.url):
+            return cast(bytes, self.fs.cat_file(self.path(name), start=-n_bytes))
 
     def read_present(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the content of those of some small files that are there, by name; many are read at a time."""
@@ -160,7 +182,8 @@ class Store:
 
     def open_binary(self, name: str) -> BinaryIO:
         """Open a file for reading with seeks."""
-        return cast(BinaryIO, self.fs.open(self.path(name), "rb"))
+        with access_errors(self.url):
+            return cast(BinaryIO, self.fs.open(self.path(name), "rb"))
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Write a whole file: old or new, never half of it."""
@@ -224,46 +247,64 @@ class Store:
             return folder
 
     def list_abandoned(self) -> list[str]:
-        """Return the names of staging folders that nobody will publish any more: their process is gone.
+        """Return the names in staging that nobody will publish or remove any more: their process is gone.
 
-        Of a process on another machine that cannot be seen; its folder counts as abandoned after a week.
+        Of a process on another machine that cannot be seen; what it wrote counts as abandoned after a week. What no
+        writer of an index named is not ours, and never abandoned.
         """
         return [name for name in self.list_folders(STAGING) if self._is_abandoned(name)]
 
     def _is_abandoned(self, name: str) -> bool:
-        writer = _WRITER.search(name)
+        writer = _STAGED.fullmatch(name)
         if writer is None:
-            return True
+            return False
         if writer["host"] == _host_name():
             return not _is_running(int(writer["pid"]))
+        path = self.path(f"{STAGING}/{name}")
         with suppress(FileNotFoundError):
-            return bool(datetime.now(UTC) - self.fs.modified(self.path(f"{STAGING}/{name}")) > _ABANDONED_AFTER)
+            if not self.is_local:
+                path = min(self.fs.find(path), default=path)  # an object store knows the age of files only
+            return bool(datetime.now(UTC) - self.fs.modified(path) > _ABANDONED_AFTER)
         return False
 
-    @contextmanager
-    def claim(self, task: str) -> Iterator[None]:
-        """Let no other process do the same to the index meanwhile; what a process that is gone claimed is free.
+    def list_at_work(self, mine: str = "") -> list[str]:
+        """Return the marks and staging folders of processes that are still at work, without the mark `mine`."""
+        names = [name for name in self.list_names(STAGING) if staged_for(name) and name != mine]
+        return [name for name in names if not self._is_abandoned(name)]
 
-        Two that begin in the same moment may both be refused, never both let through: each looks after it has claimed.
-        """
+    @contextmanager
+    def announce(self, task: str) -> Iterator[str]:
+        """Leave a mark for as long as this process is at work on the index; yield its name, see `list_at_work`."""
         mine = f"{task}.{_writer_name()}.{uuid.uuid4().hex}"
         self.write_bytes(f"{STAGING}/{mine}", b"")
         try:
-            others = [name for name in self.list_names(STAGING) if name.startswith(f"{task}.") and name != mine]
-            for name in others:
-                if not self._is_abandoned(name):
-                    raise StorageError(
-                        f"another {task} of {self.url} is running: wait for it to end, or remove {STAGING}/{name} "
-                        "there if its machine is gone"
-                    )
-            yield
+            yield mine
         finally:
             with suppress(FileNotFoundError):
                 self.fs.rm_file(self.path(f"{STAGING}/{mine}"))
             self.remove_if_empty(STAGING)
 
+    @contextmanager
+    def claim(self, task: str) -> Iterator[str]:
+        """Announce one of the tasks of `UPKEEP`, and let no other process do any of them meanwhile.
+
+        Two that begin in the same moment may both be refused, never both let through: each looks after it has claimed.
+        What a process that is gone claimed is free.
+        """
+        with self.announce(task) as mine:
+            for name in self.list_at_work(mine):
+                if (other := staged_for(name)) in UPKEEP:
+                    raise StorageError(
+                        f"{'another' if other == task else 'a'} {other} of {self.url} is running: wait for it to end, "
+                        f"or remove {STAGING}/{name} there if its machine is gone"
+                    )
+            yield mine
+
     def publish(self, folder: Path, name: str, last: str) -> bool:
         """Move a staged folder into the index, the file `last` after all others; True if it took another's place.
+
+        An older version serves until all of the new one has arrived. Killed in the middle of the exchange, one of the
+        two is left whole as a spare in staging, for `put_back`.
 
         Parameters
         ----------
@@ -277,11 +318,34 @@ class Store:
         with storage_errors(self.url):
             if self.is_local:
                 return self._publish_by_rename(folder, Path(self.path(name)))
-            return self._publish_by_upload(folder, name, last)
+            replaces = self.exists(f"{name}/{last}")
+            if replaces:
+                spare = _spare_name(name)
+                self._upload(folder, f"{STAGING}/{spare}", last)
+                self.put_back(spare, name, last)
+            else:
+                self._upload(folder, name, last)
+            shutil.rmtree(folder)
+            return replaces
+
+    def put_back(self, spare: str, name: str, last: str) -> None:
+        """Put a spare where it belongs, in the place of what is there. See `publish`."""
+        with storage_errors(self.url):
+            if self.is_local:
+                Path(self.path(f"{STAGING}/{spare}")).replace(self.path(name))
+                return
+            self.remove(f"{name}/{last}")
+            sizes = self.find_sizes(f"{STAGING}/{spare}")
+            del sizes[last]
+            for part in sizes:
+                self.fs.cp_file(self.path(f"{STAGING}/{spare}/{part}"), self.path(f"{name}/{part}"))
+            self._check_upload(name, sizes)
+            self.fs.cp_file(self.path(f"{STAGING}/{spare}/{last}"), self.path(f"{name}/{last}"))
+            self.remove(f"{STAGING}/{spare}")
 
     def _publish_by_rename(self, folder: Path, target: Path) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
-        replaces = False
+        spares = []
         while True:
             try:
                 folder.replace(target)
@@ -290,17 +354,16 @@ class Store:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
             # an older version, or the same from a worker that was given up for dead and is not
-            outdated = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}.outdated")
+            spare = folder.with_name(_spare_name(target.name))
             with suppress(FileNotFoundError):
-                target.replace(outdated)
-                shutil.rmtree(outdated)
-            replaces = True
+                target.replace(spare)
+                spares.append(spare)
+        for spare in spares:
+            shutil.rmtree(spare)
         self.remove_if_empty(STAGING)  # it is no part of the index; another writer's folder in it keeps it there
-        return replaces
+        return bool(spares)
 
-    def _publish_by_upload(self, folder: Path, name: str, last: str) -> bool:
-        replaces = self.exists(f"{name}/{last}")
-        self.remove(f"{name}/{last}")
+    def _upload(self, folder: Path, name: str, last: str) -> None:
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): path for path in paths}
         mark = files.pop(last)
@@ -308,8 +371,6 @@ class Store:
             self.fs.pipe_file(self.path(f"{name}/{part}"), path.read_bytes())
         self._check_upload(name, {part: path.stat().st_size for part, path in files.items()})
         self.fs.pipe_file(self.path(f"{name}/{last}"), mark.read_bytes())
-        shutil.rmtree(folder)
-        return replaces
 
     def _check_upload(self, name: str, sizes: Mapping[str, int]) -> None:
         """Compare what the store lists with what was sent; what an earlier upload left over is removed."""
@@ -341,9 +402,12 @@ def _join_near(ranges: Sequence[tuple[str, int, int]]) -> tuple[list[tuple[str, 
 
 
 def _absolute(url: str) -> str:
-    """Make a local path absolute: workers have another current folder."""
+    """Make a local path absolute: workers have another current folder. Refuse what names no folder."""
+    scheme, separator, place = url.partition("://")
+    if not (place if separator else scheme).strip().strip("/") and url != "/":
+        raise StorageError(f"an index location names no folder, got {url!r}: give a folder or a URL with a path")
     url = url.rstrip("/") or "/"
-    return url if "://" in url else str(Path(url).absolute())
+    return url if separator else str(Path(url).expanduser().absolute())
 
 
 def _host_name() -> str:
@@ -355,6 +419,22 @@ def _writer_name() -> str:
     return f"{_host_name()}.{os.getpid()}"
 
 
+def staged_for(name: str) -> str:
+    """Return what something in staging is for: the name of a segment or the announced task; empty if it is not ours.
+
+    Examples
+    --------
+    >>> staged_for("0123456789abcdef.node1.4711." + 32 * "0"), staged_for("notes.txt")
+    ('0123456789abcdef', '')
+    """
+    staged = _STAGED.fullmatch(name)
+    return staged["what"] if staged else ""
+
+
+def _spare_name(name: str) -> str:
+    return f"{name.rsplit('/', 1)[-1]}.{_writer_name()}.{uuid.uuid4().hex}{SPARE}"
+
+
 def _is_running(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
@@ -364,11 +444,31 @@ def _is_running(pid: int) -> bool:
 
 @contextmanager
 def access_errors(url: str) -> Iterator[None]:
-    """Say in one line that a store does not let us in."""
+    """Say in one line that a store does not let us in, or does not answer."""
     try:
         yield
     except PermissionError as error:
-        raise StorageError(f"no access to {url}: {error}; check the credentials in --index-option") from error
+        hint = "; check the credentials in --index-option" if "://" in url else ""
+        raise StorageError(f"no access to {url}: {error}{hint}") from error
+    except Exception as error:
+        if not _is_of_network(error):
+            raise
+        raise _no_answer(url, error) from error
+
+
+def _no_answer(url: str, error: Exception) -> StorageError:
+    detail = " ".join(str(error).split()) or type(error).__name__
+    if "credentials" in detail.lower():
+        return StorageError(f"no credentials for {url}: configure them, or pass the index option anon=true")
+    hint = "check the address and the network, or endpoint_url in --index-option"
+    return StorageError(f"no answer from {url}: {detail}; {hint}")
+
+
+def _is_of_network(error: Exception) -> bool:
+    """Tell an error of the ways to a distant store, some of which have no common base, from one about a file."""
+    origins = {base.__module__.partition(".")[0] for base in type(error).__mro__}
+    is_about_file = isinstance(error, (FileNotFoundError, NotADirectoryError, TreesimError))
+    return not is_about_file and bool(origins & _NETWORK_PACKAGES or isinstance(error, (ConnectionError, TimeoutError)))
 
 
 def _retry_changed_bytes() -> None:
@@ -387,8 +487,12 @@ def storage_errors(url: str) -> Iterator[None]:
         yield
     except TreesimError:  # what went wrong on the other side, such as an input that cannot be read, says so itself
         raise
-    except OSError as error:
-        raise StorageError(f"cannot write to {url}: {_reason(error)}") from error
+    except Exception as error:
+        if _is_of_network(error):
+            raise _no_answer(url, error) from error
+        if isinstance(error, OSError):
+            raise StorageError(f"cannot write to {url}: {_reason(error)}") from error
+        raise
 
 
 def _reason(error: OSError) -> str:

@@ -175,6 +175,7 @@ class SegmentWriter:
             source_url=source.url,
             source_kind=source.kind,
             source_size=source.size,
+            source_digest=source.digest,
             page_filter=self._filter.to_dict(),
             fingerprint=self._config.fingerprint,
             n_pages=self._n_pages,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from treesim_dask.config import IndexConfig, PageFilter
 from treesim_dask.dom.cost import affordable_pages
 from treesim_dask.dom.shapes import shape_pages
-from treesim_dask.errors import ConfigError, PageError
+from treesim_dask.errors import PageError, SourceError, TreesimError
 from treesim_dask.index.live import live_segments
 from treesim_dask.index.manifest import MANIFEST, read_manifest
 from treesim_dask.index.store import Store
@@ -18,7 +17,7 @@ from treesim_dask.query.page import QueryPage, make_queries, queries_from_rows
 from treesim_dask.types import PageBatch, SkippedLog
 
 _ROWS_AT_ONCE = 1024
-_LIST_NAMES = (".txt", ".list")
+_LIST_NAMES = (".txt", ".list", ".paths")
 _SINGLE_PAGE = re.compile(r"id:|warc:|https?://(?!.*\.warc(\.gz|\.zst)?$)")
 
 
@@ -27,30 +26,39 @@ def read_queries(
     load: Callable[[str], QueryPage],
     config: IndexConfig,
     storage_options: Mapping[str, Any] | None = None,
+    on_failure: Callable[[str, TreesimError], None] | None = None,
 ) -> Iterator[QueryPage]:
-    """Yield the pages to search for.
+    """Yield the pages to search for, in the order of the list where there is one.
 
     Parameters
     ----------
     batch
-        Another index; a folder, a glob, a WARC file or an HTML file; or a list (``.txt``) with one of these, or a
-        page as for a single query, on each line.
+        Another index; a folder, a glob, a WARC file or an HTML file; or a list (``.txt``, also gzipped) with one of
+        these, or a page as for a single query, on each line. As in the lists of a build, paths count from the list,
+        and lines that begin with # do not count.
     load
         Returns the page that a name as for a single query means.
     config
         The parameters of the index to be searched.
     storage_options
         For reading archives, or another index.
+    on_failure
+        Called with each line of a list whose pages cannot be read, and why; without it the first such line ends all.
     """
     if (other := _find_index(batch, storage_options)) is not None:
         yield from _queries_from_index(other, config, storage_options)
         return
-    names = _read_list(batch) if batch.endswith(_LIST_NAMES) else [batch]
-    single = [name for name in names if _SINGLE_PAGE.match(name)]
-    for name in single:
-        yield load(name)
-    if len(single) < len(names):
-        yield from _queries_from_crawl([name for name in names if name not in single], config, storage_options)
+    is_list = not _SINGLE_PAGE.match(batch) and batch.removesuffix(".gz").endswith(_LIST_NAMES)
+    for name in _read_names(batch, storage_options) if is_list else [batch]:
+        try:
+            if _SINGLE_PAGE.match(name):
+                yield load(name)
+            else:
+                yield from _queries_from_crawl([name], config, storage_options)
+        except (PageError, SourceError) as error:
+            if on_failure is None or not is_list:
+                raise
+            on_failure(name, error)
 
 
 def queries_from_pages(pages: PageBatch, config: IndexConfig) -> list[QueryPage]:
@@ -61,7 +69,7 @@ def queries_from_pages(pages: PageBatch, config: IndexConfig) -> list[QueryPage]
 
 
 def _find_index(batch: str, storage_options: Mapping[str, Any] | None) -> Store | None:
-    if any(character in batch for character in "*?[") or batch.startswith(("id:", "warc:")):
+    if not batch.strip() or any(character in batch for character in "*?[") or batch.startswith(("id:", "warc:")):
         return None
     store = Store(batch, storage_options)
     return store if store.exists(MANIFEST) else None
@@ -70,13 +78,9 @@ def _find_index(batch: str, storage_options: Mapping[str, Any] | None) -> Store 
 def _queries_from_index(
     store: Store, config: IndexConfig, storage_options: Mapping[str, Any] | None
 ) -> Iterator[QueryPage]:
-    other = read_manifest(store)
-    if other != config:
-        raise ConfigError(
-            f"the pages of {store.url} were indexed with other parameters: {other.differences(config)}; "
-            "build it with the same ones"
-        )
-    for segment in live_segments(store):
+    what = f"the pages of {store.url} were indexed"
+    read_manifest(store).refuse_other(config, what, "build it with the same ones")
+    for segment in live_segments(store, fingerprint=config.fingerprint):
         rows = segment.live_rows()
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             yield from queries_from_rows(segment, rows[first : first + _ROWS_AT_ONCE], config, storage_options)
@@ -95,12 +99,18 @@ def _queries_from_crawl(
             yield from queries_from_pages(affordable_pages(pages, skipped, TOO_COSTLY), config)
 
 
-def _read_list(path: str) -> list[str]:
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PageError(f"cannot read the list {path}: {error}; expected a page or a file on each line") from None
-    names = [line.strip() for line in lines if line.strip()]
-    if not names:
-        raise PageError(f"the list {path} is empty; expected a page or a file on each line")
-    return names
+def _read_names(batch: str, storage_options: Mapping[str, Any] | None) -> list[str]:
+    """Return what the lines of a list name, each as it is called from anywhere."""
+    from treesim_dask.crawl.inputs import listed_url, read_lines
+    from treesim_dask.crawl.listing import normalise
+
+    url = normalise(batch)
+    lines = read_lines(url, storage_options)
+    if not lines:
+        raise PageError(f"the list {batch} is empty; expected a page or a file on each line")
+    return [
+        "warc:" + listed_url(line.removeprefix("warc:"), url)
+        if line.startswith("warc:")
+        else (line if _SINGLE_PAGE.match(line) else listed_url(line, url))
+        for line in lines
+    ]

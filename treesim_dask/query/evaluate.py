@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from treesim_dask.config import IndexConfig
+from treesim_dask.config import IndexConfig, check_count
 from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.bands import band_keys
 from treesim_dask.hashing.family import make_family
@@ -98,8 +98,7 @@ def evaluate(
         Called after each query with the number done and of all.
     """
     check_metric(metric, config)
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, got {k}")
+    check_count("k", k)
     pages = load_page_shapes(segments)
     asked = choose_queries(pages, labels, min_pages, n_queries, seed)
     judge = _Judge(pages, labels, k)
@@ -149,8 +148,8 @@ def choose_queries(
         asked = [i for i, label in enumerate(template) if label is not None and sizes[label] >= min_pages]
     if not asked:
         raise ConfigError(f"no indexed page has a label shared by at least {min_pages} pages; do the URLs agree?")
-    if n_queries is not None and n_queries < 1:
-        raise ConfigError(f"n_queries must be at least 1, got {n_queries}")
+    if n_queries is not None:
+        check_count("n_queries", n_queries)
     if n_queries is not None and n_queries < len(asked):
         asked = sorted(Random(seed).sample(asked, n_queries))
     return asked

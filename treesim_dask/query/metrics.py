@@ -231,7 +231,7 @@ def find_metric(name: str) -> Metric:
     True
     """
     if name not in METRICS:
-        raise ConfigError(f"metric must be one of {', '.join(METRICS)}, got {name!r}")
+        raise ConfigError(f"metric must be one of {', '.join(METRICS)}, got {name!r}", "metric")
     return METRICS[name]
 
 

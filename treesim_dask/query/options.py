@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from treesim_dask.config import check_count, check_pattern, distinct_hosts
 from treesim_dask.errors import ConfigError
 from treesim_dask.query.metrics import DEFAULT_METRIC, Metric, find_metric
 
@@ -45,11 +46,11 @@ class Conditions:
     other_hosts: bool = False
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.url_pattern)
-        except re.error as error:
-            raise ConfigError(f"url_pattern is not a regular expression: {self.url_pattern!r}: {error}") from None
-        object.__setattr__(self, "hosts", tuple(sorted({host.lower().strip(".") for host in self.hosts})))
+        check_pattern(self.url_pattern)
+        check_count("min_nodes", self.min_nodes, least=0)
+        for name in ("since", "until"):
+            _check_moment(name, getattr(self, name))
+        object.__setattr__(self, "hosts", distinct_hosts(self.hosts))
 
     def __bool__(self) -> bool:
         return self != Conditions()
@@ -94,10 +95,10 @@ class SearchOptions:
     fill
         With fewer than k matches, take shapes that agree in the first rows of a band, in as many as give enough. This
         looks at all signatures.
-    n_agree
-        Take shapes that agree in this many rows of a band, instead of those that share a bucket.
     storage_options
         For reading archives again, where an index was built without vectors.
+    n_agree
+        Take shapes that agree in this many rows of a band, instead of those that share a bucket: how `fill` goes on.
     bands_and_rows
         Of the index, if its family is MinHash: matches then carry the probability of being found.
     """
@@ -109,17 +110,17 @@ class SearchOptions:
     one_per: Literal["host", "domain"] | None = None
     bucket_cap: int | None = None
     fill: bool = False
-    n_agree: int | None = None
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # may hold passwords
+    n_agree: int | None = None
     bands_and_rows: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ConfigError(f"k must be at least 1, got {self.k}")
+        check_count("k", self.k)
         if self.one_per not in (None, "host", "domain"):
             raise ConfigError(f"one_per must be host, domain or None, got {self.one_per!r}")
-        if self.bucket_cap is not None and self.bucket_cap < 1:
-            raise ConfigError(f"bucket_cap must be at least 1, got {self.bucket_cap}")
+        for name in ("bucket_cap", "n_agree"):
+            if (value := getattr(self, name)) is not None:
+                check_count(name, value)
         find_metric(self.metric)
 
     @property
@@ -135,6 +136,13 @@ class SearchOptions:
     def site_of(self, url: str) -> str:
         """Return what at most one match may have in common: the host or the domain."""
         return host_of(url) if self.one_per == "host" else domain_of(url)
+
+
+def _check_moment(name: str, moment: datetime | None) -> None:
+    """Refuse what cannot be compared with the date of a page."""
+    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
+        hint = "datetime(2026, 2, 1, tzinfo=UTC)"
+        raise ConfigError(f"{name} must be a datetime with a time zone, got {moment!r}; write {hint}", name)
 
 
 def read_date(text: str) -> datetime:
@@ -180,6 +188,18 @@ def domain_of(url: str) -> str:
     if not host or ":" in host or host.replace(".", "").isdecimal():
         return host
     return _suffixes().privatesuffix(host) or host
+
+
+def is_public_suffix(host: str) -> bool:
+    """Tell whether anybody may register names below a host, as below co.uk; single names count as such.
+
+    Examples
+    --------
+    >>> is_public_suffix("co.uk"), is_public_suffix("example.co.uk"), is_public_suffix("127.0.0.1")
+    (True, False, False)
+    """
+    is_address = ":" in host or host.replace(".", "").isdecimal()
+    return not is_address and bool(_suffixes().publicsuffix(host) == host)
 
 
 @lru_cache(maxsize=1)

@@ -89,7 +89,7 @@ def find_indexed(segments: Sequence[Segment], page_id: str) -> tuple[Segment, in
         raise PageError(
             f"a page id looks like 0123456789abcdef-42, got {page_id!r}; a query prints those of its matches"
         )
-    for segment in segments:
+    for segment in segments if int(form["row"]) < 2**32 else ():
         row = segment.find_page(form["segment"], int(form["row"]))
         if row is not None:
             return segment, row

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from treesim_dask.config import IndexConfig, PageFilter
+from treesim_dask.config import IndexConfig, PageFilter, check_count
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import ConfigError
 from treesim_dask.hashing.family import make_family
@@ -64,8 +64,7 @@ def tune_on_pages(
     """
     ranking = find_metric(metric)
     check_metric(ranking, config)
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, got {k}")
+    check_count("k", k)
     queries = pages.shape_of[np.asarray(asked)]
     sample = draw_sample(make_family(config), pages.shapes, queries=queries)
     wanted = count_wanted(pages, asked, ranking, k)
