@@ -225,7 +225,8 @@ class Index:
         storage_options
             For reading archives, or another index.
         on_failure
-            Called with each line of a list whose pages cannot be read, and why; without it the first ends all.
+            Called with each line of a list whose pages cannot be read and each page too costly to parse, and why;
+            without it the first of these ends all.
         """
         from treesim_dask.query.batch import read_queries
 

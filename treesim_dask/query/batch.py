@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from treesim_dask.config import IndexConfig, PageFilter
-from treesim_dask.dom.cost import affordable_pages
+from treesim_dask.dom.cost import check_cost
 from treesim_dask.dom.shapes import shape_pages
 from treesim_dask.errors import PageError, SourceError, TreesimError
 from treesim_dask.index.live import live_segments
@@ -43,7 +43,8 @@ def read_queries(
     storage_options
         For reading archives, or another index.
     on_failure
-        Called with each line of a list whose pages cannot be read, and why; without it the first such line ends all.
+        Called with each line of a list whose pages cannot be read and each page too costly to parse, and why;
+        without it the first of these ends all.
     """
     if (other := _find_index(batch, storage_options)) is not None:
         yield from _queries_from_index(other, config, storage_options)
@@ -54,7 +55,7 @@ def read_queries(
             if _SINGLE_PAGE.match(name):
                 yield load(name)
             else:
-                yield from _queries_from_crawl([name], config, storage_options)
+                yield from _queries_from_crawl([name], config, storage_options, on_failure)
         except (PageError, SourceError) as error:
             if on_failure is None or not is_list:
                 raise
@@ -87,16 +88,31 @@ def _queries_from_index(
 
 
 def _queries_from_crawl(
-    names: Sequence[str], config: IndexConfig, storage_options: Mapping[str, Any] | None
+    names: Sequence[str],
+    config: IndexConfig,
+    storage_options: Mapping[str, Any] | None,
+    on_failure: Callable[[str, TreesimError], None] | None,
 ) -> Iterator[QueryPage]:
     from treesim_dask.crawl.inputs import find_sources
     from treesim_dask.crawl.pages import read_pages
-    from treesim_dask.crawl.reasons import TOO_COSTLY
 
-    skipped = SkippedLog()
     for source in find_sources(names, storage_options=storage_options):
-        for pages in read_pages(source, PageFilter(), skipped, storage_options=storage_options):
-            yield from queries_from_pages(affordable_pages(pages, skipped, TOO_COSTLY), config)
+        for pages in read_pages(source, PageFilter(), SkippedLog(), storage_options=storage_options):
+            yield from queries_from_pages(_drop_costly(pages, on_failure), config)
+
+
+def _drop_costly(pages: PageBatch, on_failure: Callable[[str, TreesimError], None] | None) -> PageBatch:
+    """Return a batch without the pages that the parser cannot be given, and tell which these are."""
+    kept = [True] * len(pages)
+    for i, (url, html) in enumerate(zip(pages.url, pages.html, strict=True)):
+        try:
+            check_cost(url, html)
+        except PageError as error:
+            if on_failure is None:
+                raise
+            on_failure(url, error)
+            kept[i] = False
+    return pages if all(kept) else pages.select(kept)
 
 
 def _read_names(batch: str, storage_options: Mapping[str, Any] | None) -> list[str]:
