@@ -10,11 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from record_pages import HtmlNode, html_records, nested_tree, node_ranges, plant_records, trees
 
+from treesim_dask.dom.collapse import digest_subtrees
 from treesim_dask.dom.records import find_regions
 from treesim_dask.dom.repeats import encode_tree, find_sequences, merge_runs
+from treesim_dask.dom.similar import survey_subtrees
 from treesim_dask.dom.suffix_tree import build_suffix_tree, find_repeats
 from treesim_dask.dom.tree import parse_trees
 from treesim_dask.errors import ConfigError
+from treesim_dask.types import TreeBatch
 
 
 def siblings(depths):
@@ -192,3 +195,22 @@ def test_nested_tree_of_the_strategies():
 
 def test_html_nodes_count_themselves():
     assert HtmlNode("p", [HtmlNode("a", [])]).n_nodes == 2
+
+
+@given(trees())
+def test_a_walk_over_a_collapsed_tree_takes_a_step_for_each_node_that_stays(tree):
+    """However many siblings repeat: between two nodes that stay there is one skip at most for each level between."""
+    tags, depths = tree
+    subtrees = survey_subtrees(tags, depths, exact=False)
+    _, stays = digest_subtrees(TreeBatch(tags, depths, np.array([0, len(tags)])), skip_repeats=True)
+    dropped = {node for root in np.flatnonzero(~stays) for node in range(root, subtrees.ends[root])}
+    node, visited, skipped_below = 0, [], []
+    while node < len(tags):
+        if subtrees.skips[node]:
+            skipped_below.append((int(subtrees.parents[node]), len(visited)))
+            node = int(subtrees.skips[node])
+        else:
+            visited.append(node)
+            node += 1
+    assert visited == [node for node in range(len(tags)) if node not in dropped]
+    assert len(skipped_below) == len(set(skipped_below))

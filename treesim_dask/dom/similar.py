@@ -32,8 +32,9 @@ class Subtrees:
         Shape (n_nodes,), dtype int64: the parent, -1 for the root; one past the last node of the subtree.
     digests
         Shape (n_nodes,), dtype uint64: equal for equal subtrees.
-    is_first
-        Shape (n_nodes,), dtype bool: whether the node stays when repeated siblings are collapsed.
+    skips
+        Shape (n_nodes,), dtype int64: 0 for a node that stays when repeated siblings are collapsed; for others the
+        node behind it and the repeated siblings that follow it.
     branches
         Shape (n_nodes,), dtype int64: number of the node's binary branch in the collapsed tree, next sibling included.
     stems
@@ -47,7 +48,7 @@ class Subtrees:
     parents: Int64Array
     ends: Int64Array
     digests: UInt64Array
-    is_first: NDArray[np.bool_]
+    skips: Int64Array
     branches: Int64Array
     stems: Int64Array
     sizes: Int64Array
@@ -73,7 +74,8 @@ def survey_subtrees(tags: UInt16Array, depths: Int32Array, *, exact: bool, kinds
     numbers = _number_keys(np.concatenate((keys, keys >> TAG_BITS << TAG_BITS)))
     sizes = _collapsed_sizes(parents, is_first)
     kinds = np.zeros(len(tags), np.int64) if kinds is None else kinds
-    return Subtrees(parents, ends, digests, is_first, numbers[: len(tags)], numbers[len(tags) :], sizes, kinds)
+    skips = _skip_repeats(parents, ends, is_first)
+    return Subtrees(parents, ends, digests, skips, numbers[: len(tags)], numbers[len(tags) :], sizes, kinds)
 
 
 def label_siblings(tags: UInt16Array, subtrees: Subtrees, similarity: float) -> Int64Array:
@@ -99,7 +101,8 @@ def label_siblings(tags: UInt16Array, subtrees: Subtrees, similarity: float) -> 
     is_item = np.zeros(N_IDS, np.bool_)
     if similarity < 1:
         is_item[[tag_id(name) for name in _ITEM_TAGS]] = True
-    return _label_siblings(tags, similarity, is_item, subtrees.kinds, *_columns(subtrees))
+    n_children = np.bincount(subtrees.parents + 1, minlength=len(tags) + 1)[1:]  # the root has no parent
+    return _label_siblings(tags, similarity, is_item, subtrees.kinds, n_children, *_columns(subtrees))
 
 
 def similar_pairs(tags: UInt16Array, subtrees: Subtrees, pairs: Int64Array, similarity: float) -> NDArray[np.bool_]:
@@ -109,9 +112,9 @@ def similar_pairs(tags: UInt16Array, subtrees: Subtrees, pairs: Int64Array, simi
 
 def _columns(
     subtrees: Subtrees,
-) -> tuple[Int64Array, UInt64Array, NDArray[np.bool_], Int64Array, Int64Array, Int64Array]:
+) -> tuple[Int64Array, UInt64Array, Int64Array, Int64Array, Int64Array, Int64Array]:
     return (
-        subtrees.ends, subtrees.digests, subtrees.is_first, subtrees.branches, subtrees.stems, subtrees.sizes,
+        subtrees.ends, subtrees.digests, subtrees.skips, subtrees.branches, subtrees.stems, subtrees.sizes,
     )  # fmt: skip
 
 
@@ -180,16 +183,28 @@ def _collapsed_sizes(parents: Int64Array, is_first: NDArray[np.bool_]) -> Int64A
 
 
 @kernel
+def _skip_repeats(parents: Int64Array, ends: Int64Array, is_first: NDArray[np.bool_]) -> Int64Array:
+    """Return `Subtrees.skips`: a walk over a collapsed subtree passes over any number of repeats in one step."""
+    skips = np.zeros(len(parents), np.int64)
+    for node in range(len(parents) - 1, -1, -1):
+        if not is_first[node]:
+            following = ends[node]
+            is_repeat = following < len(parents) and parents[following] == parents[node] and skips[following]
+            skips[node] = skips[following] if is_repeat else following
+    return skips
+
+
+@kernel
 def _count_subtree(
-    root: int, step: int, ends: Int64Array, is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array,
+    root: int, step: int, ends: Int64Array, skips: Int64Array, branches: Int64Array, stems: Int64Array,
     counts: Int64Array,
 ) -> int:  # fmt: skip
     """Add `step` to the count of each branch of a collapsed subtree, and return how many were above zero before."""
     n_common = 0
     node = root
     while node < ends[root]:
-        if node != root and not is_first[node]:
-            node = ends[node]
+        if node != root and skips[node]:
+            node = skips[node]
             continue
         branch = stems[node] if node == root else branches[node]
         n_common += counts[branch] > 0
@@ -200,7 +215,7 @@ def _count_subtree(
 
 @kernel
 def _are_similar(
-    a: int, b: int, similarity: float, ends: Int64Array, digests: UInt64Array, is_first: NDArray[np.bool_],
+    a: int, b: int, similarity: float, ends: Int64Array, digests: UInt64Array, skips: Int64Array,
     branches: Int64Array, stems: Int64Array, sizes: Int64Array, counts: Int64Array,
 ) -> bool:  # fmt: skip
     if digests[a] == digests[b]:
@@ -209,49 +224,39 @@ def _are_similar(
     # a subtree larger by a constant factor, so all comparisons of a page together take O(n log n)
     if 2 * min(sizes[a], sizes[b]) < similarity * (sizes[a] + sizes[b]) or similarity >= 1:
         return False
-    _count_subtree(a, 1, ends, is_first, branches, stems, counts)
-    n_common = _count_subtree(b, -1, ends, is_first, branches, stems, counts)
-    _count_subtree(b, 1, ends, is_first, branches, stems, counts)
-    _count_subtree(a, -1, ends, is_first, branches, stems, counts)
+    _count_subtree(a, 1, ends, skips, branches, stems, counts)
+    n_common = _count_subtree(b, -1, ends, skips, branches, stems, counts)
+    _count_subtree(b, 1, ends, skips, branches, stems, counts)
+    _count_subtree(a, -1, ends, skips, branches, stems, counts)
     return bool(2 * n_common >= similarity * (sizes[a] + sizes[b]))
 
 
 @kernel
 def _similar_pairs(
     tags: UInt16Array, pairs: Int64Array, similarity: float, ends: Int64Array, digests: UInt64Array,
-    is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array, sizes: Int64Array,
+    skips: Int64Array, branches: Int64Array, stems: Int64Array, sizes: Int64Array,
 ) -> NDArray[np.bool_]:  # fmt: skip
     counts = np.zeros(2 * len(tags), np.int64)
     alike = np.zeros(len(pairs), np.bool_)
     for i in range(len(pairs)):
         a, b = pairs[i, 0], pairs[i, 1]
         alike[i] = tags[a] == tags[b] and _are_similar(
-            a, b, similarity, ends, digests, is_first, branches, stems, sizes, counts
+            a, b, similarity, ends, digests, skips, branches, stems, sizes, counts
         )
     return alike
 
 
 @kernel
-def _are_rows(a: int, b: int, tags: UInt16Array, ends: Int64Array) -> bool:
+def _are_rows(a: int, b: int, tags: UInt16Array, n_children: Int64Array) -> bool:
     """Tell whether two siblings are table rows of the same number of cells."""
-    return tags[a] == _ROW_TAG and _count_children(a, ends) == _count_children(b, ends) > 1
-
-
-@kernel
-def _count_children(node: int, ends: Int64Array) -> int:
-    n_children = 0
-    child = node + 1
-    while child < ends[node]:
-        n_children += 1
-        child = ends[child]
-    return n_children
+    return bool(tags[a] == _ROW_TAG and n_children[a] == n_children[b] > 1)
 
 
 @kernel
 def _are_alike(
     a: int, b: int, tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], kinds: Int64Array,
-    ends: Int64Array, digests: UInt64Array, is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array,
-    sizes: Int64Array, counts: Int64Array,
+    n_children: Int64Array, ends: Int64Array, digests: UInt64Array, skips: Int64Array, branches: Int64Array,
+    stems: Int64Array, sizes: Int64Array, counts: Int64Array,
 ) -> bool:  # fmt: skip
     """Tell whether two siblings are alike, by their tags or by their branches."""
     if tags[a] != tags[b]:
@@ -260,17 +265,18 @@ def _are_alike(
         return True
     enough = similarity
     if similarity < 1 and max(sizes[a], sizes[b]) <= _MAX_ITEM_SIZE:
-        if _are_rows(a, b, tags, ends):
+        if _are_rows(a, b, tags, n_children):
             enough = similarity / 3  # a third will do, for the cells are alike already; none makes the header a record
         elif kinds[a] == kinds[b] != 0:
             enough = similarity / 2
-    return _are_similar(a, b, enough, ends, digests, is_first, branches, stems, sizes, counts)
+    return _are_similar(a, b, enough, ends, digests, skips, branches, stems, sizes, counts)
 
 
 @kernel
 def _label_siblings(
-    tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], kinds: Int64Array, ends: Int64Array,
-    digests: UInt64Array, is_first: NDArray[np.bool_], branches: Int64Array, stems: Int64Array, sizes: Int64Array,
+    tags: UInt16Array, similarity: float, is_item: NDArray[np.bool_], kinds: Int64Array,
+    n_children: Int64Array, ends: Int64Array, digests: UInt64Array, skips: Int64Array, branches: Int64Array,
+    stems: Int64Array, sizes: Int64Array,
 ) -> Int64Array:  # fmt: skip
     labels = np.arange(len(tags))
     counts = np.zeros(2 * len(tags), np.int64)
@@ -285,8 +291,8 @@ def _label_siblings(
                 is_alike = False
                 for other in (latest[i], first):
                     is_alike = is_alike or _are_alike(
-                        other, child, tags, similarity, is_item, kinds,
-                        ends, digests, is_first, branches, stems, sizes, counts,
+                        other, child, tags, similarity, is_item, kinds, n_children,
+                        ends, digests, skips, branches, stems, sizes, counts,
                     )  # fmt: skip
                 if is_alike:
                     own = _first_of(labels, child)
