@@ -8,6 +8,7 @@ from random import Random
 
 import psutil
 import pytest
+from distributed import Client, LocalCluster
 
 from treesim_dask import build
 from treesim_dask.demo.crawl import write_demo_crawl
@@ -103,3 +104,15 @@ def test_ctrl_c_ends_cleanly_and_the_build_goes_on(archives, undisturbed, tmp_pa
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
     assert finish(start_build(archives, index))[0] == 0
     assert tree_digest(index) == tree_digest(undisturbed)
+
+
+def test_a_page_that_fills_the_memory_costs_its_file_no_other_page(tmp_path):
+    """Its workers are killed again and again; then the file is read with care."""
+    formats = b"".join(b"<b a=%d>" % i for i in range(1000))
+    hostile = b"<p>" + formats + b"</p><div>x</div>" * 8000  # 8 million elements
+    for name, html in {"hostile.html": hostile, "plain.html": b"<p>x</p>" * 100}.items():
+        (tmp_path / name).write_bytes(html)
+    limits = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": None}
+    with LocalCluster(**limits, silence_logs="CRITICAL") as cluster, Client(cluster) as client:
+        report = build([str(tmp_path)], str(tmp_path / "index"), client=client)
+    assert (report.n_pages, dict(report.skipped), report.failures) == (1, {"too-costly": 1}, [])

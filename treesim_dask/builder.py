@@ -22,7 +22,7 @@ from treesim_dask.index.leftovers import clear_leftovers
 from treesim_dask.index.live import IndexedSource, live_sources
 from treesim_dask.index.manifest import MANIFEST, check_parameters, read_manifest, write_manifest
 from treesim_dask.index.segment import SEGMENTS, gather_catalog, list_segments, segment_id_of
-from treesim_dask.index.store import Store, check_is_folder
+from treesim_dask.index.store import SPARE, STAGING, Store, check_is_folder
 from treesim_dask.report import BuildReport
 from treesim_dask.types import Source
 
@@ -139,7 +139,8 @@ def build_index(
     # 2. the work
     if pending:
         options = dict(index_options or {}), dict(choice.storage_options)
-        job = BuildJob(store.url, config, page_filter, strict, *options, vectors)
+        is_careful = place.shard is not None  # nobody would begin again in the place of this process
+        job = BuildJob(store.url, config, page_filter, strict, *options, vectors, is_careful)
         with _at_work(store, config), _open(place, len(pending)) as client:
             forget_segments(store, written)
             report.start()
@@ -215,8 +216,12 @@ def _existing_parameters(store: Store) -> IndexConfig | None:
 
 
 def _holds_nothing(store: Store, mine: str = "") -> bool:
-    """Tell whether an index has no segment, and nobody but the build with the mark `mine` is about to write one."""
-    return not list_segments(store) and not store.list_at_work(mine)
+    """Tell whether an index has no segment, and nobody but the build with the mark `mine` is about to write one.
+
+    A segment whose exchange for a newer one was cut short is there, too: as a spare.
+    """
+    has_spares = any(name.endswith(SPARE) for name in store.list_names(STAGING))
+    return not (has_spares or list_segments(store) or store.list_at_work(mine))
 
 
 @contextmanager

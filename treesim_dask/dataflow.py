@@ -9,14 +9,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask.bag
 import numpy as np
 import pandas
-from distributed import Semaphore, as_completed, futures_of
+from distributed import KilledWorker, Semaphore, as_completed, futures_of
 
 from treesim_dask.allocator import keep_freed_memory
 from treesim_dask.clock import work_clock
@@ -52,6 +52,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _MERGE_WIDTH = 8
 _WAVE_FILES = 2048
 _WAVE_FILES_PER_THREAD = 8
+_LARGE_PAGE = 2**20  # bytes; a smaller one takes some minutes at worst, or kills its worker
 _N_TRANSFERS = 3  # of a file whose bytes changed on the way
 
 
@@ -83,6 +84,8 @@ class BuildJob:
     """What every worker of a build needs to know. It travels with each task, so it is small and plain.
 
     The options may hold passwords: they are no part of its text, which ends up in the logs of failed tasks.
+    With ``is_careful`` every page is judged before it is parsed, not large ones alone: that takes a tenth of the time
+    of parsing.
     """
 
     index_url: str
@@ -92,6 +95,7 @@ class BuildJob:
     index_options: Mapping[str, Any] = field(repr=False)
     storage_options: Mapping[str, Any] = field(repr=False)
     with_vectors: bool = True
+    is_careful: bool = False
 
 
 def index_source(
@@ -104,7 +108,7 @@ def index_source(
     store = Store(job.index_url, job.index_options)
     with SegmentWriter(store, source, config, job.page_filter, job.with_vectors) as segment:
         for found in read_pages(source, job.page_filter, segment.skipped, storage_options=job.storage_options):
-            pages = affordable_pages(found, segment.skipped, TOO_COSTLY)
+            pages = affordable_pages(found, segment.skipped, TOO_COSTLY, 0 if job.is_careful else _LARGE_PAGE)
             shapes = segment.add_pages(pages, shape_pages(pages.html, config))
             signatures = family.sign(shapes)
             segment.add_shapes(shapes, signatures, band_keys(signatures, config.n_bands))
@@ -129,8 +133,9 @@ def build_segments(
 ) -> Iterator[TimedOutcome]:
     """Index the sources on a cluster; yield the outcome of each, and the seconds it kept a worker busy, as it finishes.
 
-    A source that cannot be read, or that killed its workers, is an outcome; a full disk ends the build. A crawl has
-    100,000 files and a scheduler takes 20 kB for each: they are started in waves, the next before the last runs dry.
+    A source that cannot be read is an outcome; a full disk ends the build. One that killed its workers is indexed again
+    with care, since some hostile page may have filled their memory. A crawl has 100,000 files and a scheduler takes
+    20 kB for each: they are started in waves, the next before the last runs dry.
 
     Parameters
     ----------
@@ -144,25 +149,35 @@ def build_segments(
         with client.as_current():
             connections = Semaphore(max_connections, name=f"treesim-connections-{max_connections}")
     with watch_pages(client, on_pages) as topic:
-        yield from _compute_in_waves(client, sources, partial(_index_warc, job, connections, topic))
+        index_warc = partial(_index_warc, job, connections, topic)
+        with_care = partial(_index_warc, replace(job, is_careful=True), connections, topic)
+        yield from _compute_in_waves(client, sources, index_warc, with_care)
 
 
-def _compute_in_waves(client: Client, sources: Sequence[Source], index_warc: _IndexWarc) -> Iterator[TimedOutcome]:
+def _compute_in_waves(
+    client: Client, sources: Sequence[Source], index_warc: _IndexWarc, with_care: _IndexWarc
+) -> Iterator[TimedOutcome]:
     n_wave = max(_WAVE_FILES, _WAVE_FILES_PER_THREAD * sum(client.nthreads().values()))
-    urls: dict[Any, str] = {}
+    running: dict[Any, tuple[Source, _IndexWarc]] = {}
     finished = as_completed()
     n_started = 0
+
+    def start(wave: Sequence[Source], task: _IndexWarc) -> None:
+        futures = _start_wave(client, wave, task)
+        running.update((future.key, (source, task)) for future, source in zip(futures, wave, strict=True))
+        finished.update(futures)  # and keep none here: the client would hold every finished result until the end
+
     try:
-        while urls or n_started < len(sources):
-            if len(urls) <= n_wave // 2 and n_started < len(sources):
-                wave = sources[n_started : n_started + n_wave]
-                n_started += len(wave)
-                futures = _start_wave(client, wave, index_warc)
-                urls.update((future.key, source.url) for future, source in zip(futures, wave, strict=True))
-                finished.update(futures)
-                del futures  # else the client would keep every finished result until the end
+        while running or n_started < len(sources):
+            if len(running) <= n_wave // 2 and n_started < len(sources):
+                start(sources[n_started : n_started + n_wave], index_warc)
+                n_started += n_wave
             future = next(finished)
-            yield _outcome(future, urls.pop(future.key))
+            source, task = running.pop(future.key)
+            if task is index_warc and future.status == "error" and isinstance(future.exception(), KilledWorker):
+                start([source], with_care)
+            else:
+                yield _outcome(future, source.url)
             future.release()
     finally:
         finished.clear()

@@ -95,8 +95,10 @@ def check_cost(name: str, page: bytes) -> None:
         )
 
 
-def affordable_pages(pages: PageBatch, skipped: SkippedLog, reason: str) -> PageBatch:
+def affordable_pages(pages: PageBatch, skipped: SkippedLog, reason: str, least_bytes: int = 0) -> PageBatch:
     """Return a batch without the pages that the parser cannot be given; those are noted with the reason.
+
+    Pages of less than `least_bytes` are not looked at.
 
     Examples
     --------
@@ -105,7 +107,7 @@ def affordable_pages(pages: PageBatch, skipped: SkippedLog, reason: str) -> Page
     >>> len(affordable_pages(pages, skipped, "too-costly")), skipped.offset
     (0, [70])
     """
-    kept = [is_affordable(page) for page in pages.html]
+    kept = [len(page) < least_bytes or is_affordable(page) for page in pages.html]
     if all(kept):
         return pages
     for warc, offset, is_kept in zip(pages.warc, pages.offset, kept, strict=True):
