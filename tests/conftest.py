@@ -16,6 +16,14 @@ settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """With a process a core (``-n``), keep the tests of a file together for their fixtures, and all of the one Slurm."""
+    for item in items:
+        needs_slurm = "slurm_service" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("slurm" if needs_slurm else item.path.name))
+
+
 @pytest.fixture(scope="session")
 def demo_crawl(tmp_path_factory) -> Path:
     """A folder with a synthetic crawl of 400 pages in 4 archives and their labels."""
