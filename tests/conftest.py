@@ -18,7 +18,7 @@ settings.load_profile("default")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """With a process a core (``-n``), keep the tests of a file together for their fixtures, and all of the one Slurm."""
+    """With a process a core, keep the tests of a file together for their fixtures, and all of the one Slurm."""
     for item in items:
         needs_slurm = "slurm_service" in getattr(item, "fixturenames", ())
         item.add_marker(pytest.mark.xdist_group("slurm" if needs_slurm else item.path.name))
