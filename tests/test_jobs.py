@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from copy import deepcopy
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treesim_dask.builder import build
-from treesim_dask.clients import open_client
+from treesim_dask.clients import _interrupts_held, open_client
 from treesim_dask.errors import ConfigError
 from treesim_dask.jobs import find_batch_system, load_jobqueue, make_job_cluster, walltime_seconds, worker_lifetime
 
@@ -101,6 +102,21 @@ def test_jobqueue_leaves_ctrl_c_alone():
     before = signal.getsignal(signal.SIGINT)
     load_jobqueue()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_while_workers_start_is_held_back_and_reaches_none_of_them():
+    sleep = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
+    was_whole = False
+    with pytest.raises(KeyboardInterrupt), _interrupts_held():
+        child = subprocess.Popen(sleep, stdout=subprocess.PIPE)
+        assert child.stdout.readline() == b"here\n"
+        for pid in (child.pid, os.getpid()):
+            os.kill(pid, signal.SIGINT)
+        was_whole = True
+    with child:
+        assert was_whole
+        assert child.poll() is None
+        child.kill()
 
 
 def test_unknown_batch_system_is_explained():

@@ -8,8 +8,9 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,7 +118,7 @@ class Place:
                 yield client
         else:
             n_workers = _at_most(usable_cores() if self.workers is None else self.workers, n_tasks)
-            with _start_cluster(n_workers, self.tls) as cluster, Client(cluster) as client:
+            with _local_cluster(n_workers, self.tls) as cluster, Client(cluster) as client:
                 yield client
 
 
@@ -132,30 +133,41 @@ def open_client(
     return Place(workers, scheduler, scheduler_file, **options).open()
 
 
-def _start_cluster(n_workers: int, tls: bool) -> LocalCluster:
+@contextmanager
+def _local_cluster(n_workers: int, tls: bool) -> Iterator[LocalCluster]:
     config = {"distributed.nanny.pre-spawn-environ": WORKER_ENVIRONMENT, **WORKER_CONFIG}
-    with dask.config.set(config), warnings.catch_warnings():
-        # another dashboard at the usual port is no trouble: ours moves to a free one, and the user is told where
-        warnings.filterwarnings("ignore", message="Port .* is already in use")
-        with _interrupts_ignored():
+    with ExitStack() as stack:
+        with dask.config.set(config), warnings.catch_warnings(), _interrupts_held():
+            # another dashboard at the usual port is no trouble: ours moves to a free one, and the user is told where
+            warnings.filterwarnings("ignore", message="Port .* is already in use")
             try:
-                return _make_cluster(n_workers, tls)
+                cluster = stack.enter_context(_make_cluster(n_workers, tls))
             except RuntimeError as error:
                 guard = 'if __name__ == "__main__":'
                 raise ConfigError(f"no local workers ({error}); in a script, call this below `{guard}`") from None
+        yield cluster
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Let the processes started in the block ignore Ctrl-C: it is this process that ends them, without their outcry."""
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back until the block has ended, and from the processes started in it for good.
+
+    It is this process that ends them, without their outcry; interrupted half-way it would leave some behind.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # starts with the first process, and would let signals through again
+    held: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # what is started inherits this, but no handler
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _make_cluster(n_workers: int, tls: bool) -> LocalCluster:

@@ -19,7 +19,7 @@ def add_parser(commands: Any) -> None:
         ("--url", "URL", "the pages with this URL"),
         ("--host", "HOST", "the pages of this host and its subdomains"),
         ("--page", "ID", "the page with this id"),
-        ("--warc", "FILE", "the pages of this WARC file, given by its path or the end of it"),
+        ("--warc", "FILE", "the pages of this WARC file, given by its path or the last parts of it"),
     ):
         parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{help_text}; may be repeated")
     help_text = "let --host name a public suffix such as com or co.uk: everything below it"
@@ -34,5 +34,6 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("say which pages to delete, with --url, --host, --page or --warc")
     index = open_index(args.index, read_options(args.index_option))
     n_deleted = index.delete(args.url, args.host, args.page, args.warc, args.whole_suffix)
-    print(f"{n_deleted:,} pages deleted from {args.index}; `compact` frees their space")
+    hint = "`compact` frees their space" if n_deleted else "nothing there is what you named"
+    print(f"{n_deleted:,} pages deleted from {args.index}; {hint}")
     return 0 if n_deleted else 1
