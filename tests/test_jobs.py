@@ -104,18 +104,23 @@ def test_jobqueue_leaves_ctrl_c_alone():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_ctrl_c_while_workers_start_is_held_back_and_reaches_none_of_them():
-    sleep = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
-    was_whole = False
-    with pytest.raises(KeyboardInterrupt), _interrupts_held():
-        child = subprocess.Popen(sleep, stdout=subprocess.PIPE)
-        assert child.stdout.readline() == b"here\n"
-        for pid in (child.pid, os.getpid()):
+def start_and_interrupt(started):
+    with _interrupts_held():
+        sleep = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
+        started.append(subprocess.Popen(sleep, stdout=subprocess.PIPE))
+        assert started[0].stdout.readline() == b"here\n"
+        for pid in (started[0].pid, os.getpid()):
             os.kill(pid, signal.SIGINT)
-        was_whole = True
+        started.append("all")
+
+
+def test_ctrl_c_while_workers_start_is_held_back_and_reaches_none_of_them():
+    started = []
+    with pytest.raises(KeyboardInterrupt):
+        start_and_interrupt(started)
+    child, what = started
     with child:
-        assert was_whole
-        assert child.poll() is None
+        assert (what, child.poll()) == ("all", None)
         child.kill()
 
 
