@@ -112,7 +112,7 @@ def test_a_page_that_fills_the_memory_costs_its_file_no_other_page(tmp_path):
     hostile = b"<p>" + formats + b"</p><div>x</div>" * 8000  # 8 million elements
     for name, html in {"hostile.html": hostile, "plain.html": b"<p>x</p>" * 100}.items():
         (tmp_path / name).write_bytes(html)
-    limits = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": None}
+    limits = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "700MB", "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**limits, silence_logs="CRITICAL") as cluster, Client(cluster) as client:
         report = build([str(tmp_path)], str(tmp_path / "index"), client=client)
     assert (report.n_pages, dict(report.skipped), report.failures) == (1, {"too-costly": 1}, [])
